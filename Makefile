@@ -1,0 +1,34 @@
+# Two commands: `make demo` shows the main job, `make test` checks everything. Both set up first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# One BLAS thread a process: two spinning threads on shared cores are many times slower than one.
+export OMP_NUM_THREADS := 1
+
+.PHONY: demo test check bench clean
+
+demo: $(STAMP)
+	$(BIN)/fedsched demo --out demo
+
+test: check
+	$(BIN)/pytest -n 2
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.run
+
+clean:
+	rm -rf $(VENV) demo
+
+# Torch first and alone: asked for by another package it would bring gigabytes of CUDA.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(STAMP)

@@ -1,0 +1,1 @@
+"""Numerics only: the uplink, the power, the probability problems and their certificates."""

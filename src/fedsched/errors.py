@@ -1,0 +1,80 @@
+"""Everything this package raises on purpose.
+
+FedschedError
+├── InputError             a value given by the caller is missing, malformed or contradictory
+│   └── UnknownNameError   a component name is not in its registry
+├── SolveError             a per-round problem was not solved to its certificate
+├── RunLogError            a run folder is unreadable, damaged or of another schema version
+└── MissingExtraError      an optional dependency is needed and not installed
+
+Every message names the field, the value, what is allowed, and what to do. The command line turns
+any of these into one sentence and exit code 2.
+"""
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from types import ModuleType
+
+__all__ = [
+    "FedschedError",
+    "InputError",
+    "MissingExtraError",
+    "RunLogError",
+    "SolveError",
+    "UnknownNameError",
+    "require",
+]
+
+
+class FedschedError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class InputError(FedschedError, ValueError):
+    """A value given by the caller is missing, malformed or contradictory."""
+
+
+class UnknownNameError(InputError):
+    """A component name is not in its registry.
+
+    Example:
+        >>> raise UnknownNameError("channel", "heterogenous", ["heterogeneous", "homogeneous"])
+        Traceback (most recent call last):
+        fedsched.errors.UnknownNameError: channel: 'heterogenous' is not known; \
+did you mean 'heterogeneous'? (known: heterogeneous, homogeneous)
+    """
+
+    def __init__(self, field: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ";"
+        super().__init__(f"{field}: {name!r} is not known{hint} (known: {', '.join(names)})")
+
+
+class SolveError(FedschedError, ArithmeticError):
+    """A per-round problem was not solved to its certificate."""
+
+
+class RunLogError(FedschedError):
+    """A run folder is unreadable, damaged or of another schema version."""
+
+
+class MissingExtraError(FedschedError, ImportError):
+    """An optional dependency is needed and not installed."""
+
+
+def require(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import an optional dependency now, or say which extra brings it.
+
+    Example:
+        >>> require("json", extra="report", purpose="reading JSON").__name__
+        'json'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{purpose} needs the package {module.partition('.')[0]!r}, which is not installed; "
+            f"install it with: pip install 'fedsched[{extra}]'"
+        ) from error

@@ -1,0 +1,1 @@
+"""Data, models, local training and aggregation."""

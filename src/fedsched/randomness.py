@@ -1,0 +1,35 @@
+"""Named random streams: every draw is a function of the seed, the source of chance and an index.
+
+A stream is addressed, never carried: ``stream(seed, "channel", 17)`` gives the generator of the
+channel in round 17, whoever asks and however often. Nothing has to be saved to resume a run, no
+worker can disturb another, and policies compared under one seed see the same channel.
+"""
+
+import zlib
+
+import numpy as np
+
+from fedsched.errors import InputError
+
+__all__ = ["stream"]
+
+
+def stream(seed: int, source: str, *index: int) -> np.random.Generator:
+    """The generator for one source of chance at one place.
+
+    Args:
+        seed: the run's seed, a non-negative integer.
+        source: what the numbers are for: "channel", "sampling", "data", "training", ...
+        index: where: a round, a device, or both; non-negative integers.
+
+    Example:
+        >>> bool(stream(1, "channel", 3).random() == stream(1, "channel", 3).random())
+        True
+        >>> bool(stream(1, "channel", 3).random() == stream(1, "sampling", 3).random())
+        False
+    """
+    if seed < 0:
+        raise InputError(f"seed must be a non-negative integer, got {seed}")
+    # The length keeps ("a", 1) and ("a", 1, 0) apart: SeedSequence pads its key with zeros.
+    key = (zlib.crc32(source.encode()), len(index), *index)
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))

@@ -1,0 +1,41 @@
+"""The frozen values that pass between stages.
+
+channel -> gain -> policy -> Decision -> design -> Cohort -> training -> aggregation -> clock
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Cohort", "Decision", "PerDevice"]
+
+PerDevice: TypeAlias = NDArray[np.float64]  # shape (..., devices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What a policy asks for in one round."""
+
+    probability: PerDevice  # q, that the device takes part; 0 only where it is unreachable
+    draw_probability: PerDevice | None  # omega, of one draw; None where nothing is drawn
+    power_w: PerDevice  # transmit power if it takes part
+    residual: float  # largest optimality residual of the round's problem; 0 for closed forms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cohort:
+    """The devices that take part in one round, each with its weight in the model update.
+
+    The model moves by ``sum(weight * (y_device - x))``: whoever draws the cohort owns the weights,
+    and the aggregation never asks which design was used.
+    """
+
+    device: NDArray[np.int64]  # indices, ascending
+    weight: NDArray[np.float64]  # p_n / q_n, shape as device
+
+    @property
+    def size(self) -> int:
+        """How many devices take part."""
+        return len(self.device)

@@ -1,0 +1,1 @@
+"""Run logs, their analysis, figures and the report."""

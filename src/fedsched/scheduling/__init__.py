@@ -1,0 +1,1 @@
+"""Virtual queues, sampling designs and policies: from gains to a weighted cohort."""

@@ -1,0 +1,1 @@
+"""Channel models and recorded traces, and the clock they drive."""
