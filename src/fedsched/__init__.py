@@ -1,0 +1,1 @@
+"""Device scheduling for federated learning over a shared wireless uplink."""

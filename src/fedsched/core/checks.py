@@ -1,0 +1,45 @@
+"""Checks at the boundary: which field, what was given, what is allowed, what to do."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedsched.errors import InputError
+
+__all__ = ["finite_array", "positive_number", "whole_number"]
+
+
+def finite_array(name: str, values: ArrayLike, *, allow_zero: bool) -> NDArray[np.float64]:
+    """The values as float64, refused unless all are finite and positive (or zero, if allowed)."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of numbers, got {values!r}") from None
+    # One pass decides the common case; only a failing array is searched for its culprit.
+    low = array.min() if array.size else 1.0
+    if not (low >= 0.0 if allow_zero else low > 0.0) or not np.isfinite(array.max(initial=0.0)):
+        bad = ~np.isfinite(array) | ((array < 0.0) if allow_zero else (array <= 0.0))
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        place = "" if not where else f"[{', '.join(map(str, where))}]"
+        allowed = "finite and not negative" if allow_zero else "finite and positive"
+        raise InputError(
+            f"{name}{place} must be {allowed}, got {array[where]}; "
+            f"{int(bad.sum())} of {array.size} values are refused"
+        )
+    return array
+
+
+def positive_number(name: str, value: float, *, allow_zero: bool = False) -> float:
+    """The number, refused unless finite and positive (or zero, if allowed)."""
+    if not (math.isfinite(value) and (value > 0 or (allow_zero and value == 0))):
+        allowed = "a finite number, zero or more" if allow_zero else "a positive finite number"
+        raise InputError(f"{name} must be {allowed}, got {value}")
+    return float(value)
+
+
+def whole_number(name: str, value: int, *, least: int = 1) -> int:
+    """The number, refused unless an integer of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)

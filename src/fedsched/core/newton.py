@@ -1,0 +1,408 @@
+r"""The draw-probability problem by Newton's method, for many rounds or many devices at once.
+
+The problem, for ``draws`` :math:`m \ge 2`, is
+
+.. math:: \min_\omega \sum_n \frac{a_n}{q_n} + b_n q_n, \quad q_n = 1 - (1 - \omega_n)^m,
+          \quad \sum_n \omega_n = 1 .
+
+With :math:`r = (m-1)/m` and :math:`\kappa = (1-q)^{-r}` stationarity reads
+:math:`1 / q_n^2 = b_n / a_n - (\nu / (m a_n)) \kappa(q_n)`, which is nearly linear in
+:math:`y = 1 / q^2` because :math:`\kappa \approx 1` for small q. So each sweep takes one Newton
+step in y for every device and one in the scalar unknown, together; three to six sweeps reach
+rounding error.
+
+Let :math:`q^* = \min(1, \sqrt{a / b})` be what each device would choose alone and
+:math:`S = \sum \omega(q^*)`.
+
+* :math:`S \ge 1`, too much is wanted: :math:`\nu \le 0`, all devices sit where the objective is
+  convex, and the stationary point is the only one.
+* :math:`S < 1`, too little is wanted: at a minimum at most one device sits where its term is
+  concave, on its falling branch, and with one weight for all it is k, the cheapest (``search``
+  proves it). With k on its falling branch the unknown is :math:`U = 1 - \omega_k`, the sum of
+  the others; with k on its rising branch it is nu. Each of the two cases has at most one root
+  here by a bound, or the row is left to ``search``: U can be bounded from above and from below by
+  a map that only shrinks what is possible.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsched.records import PerDevice
+
+__all__ = ["NewtonResult", "solve_rows"]
+
+# Devices a block: temporaries of this many numbers stay in the cache of a core.
+_BLOCK = 1 << 14
+_SWEEPS = 16
+_SHRINKS = 8
+_TOLERANCE = 1e-13
+# Bounds are pushed outwards by this much, far more than rounding can move them.
+_SLACK = 1e-12
+# Closest to 1 that q may come: y = 1 / q^2 cannot tell it apart from 1 beyond that.
+_Y_LEAST = 1.0 + 2e-12
+
+Row = NDArray[np.float64]  # shape (rows, 1)
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class NewtonResult:
+    """Draw probabilities, and for which rows they are proven to be the global minimum."""
+
+    draw_probability: PerDevice  # (rows, devices); their sum is 1 up to the tolerance
+    multiplier: NDArray[np.float64]  # (rows,)
+    certified: Bools  # (rows,)
+
+
+def solve_rows(price: PerDevice, weight: PerDevice, draws: int, floor: float) -> NewtonResult:
+    """Solve each row of ``price``, shape (rows, devices); ``draws`` and devices at least 2.
+
+    ``weight`` has shape (1, 1), or broadcasts to that of ``price``; in the latter case rows with
+    S < 1 are not certified.
+    """
+    rows = _Rows(price, weight, draws, floor)
+    omega, nu = np.empty_like(price), np.zeros(len(price))
+    certified = np.zeros(len(price), dtype=bool)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        alone, wanted = _alone(rows)
+        convex = wanted[:, 0] >= 1.0
+        pending = ~convex if rows.one_weight else np.zeros_like(convex)
+        _settle(convex, rows, alone, wanted, _convex, omega, nu, certified)
+        _settle(pending, rows, alone, wanted, _cheapest_falling, omega, nu, certified)
+        _settle(pending & ~certified, rows, alone, wanted, _all_rising, omega, nu, certified)
+    return NewtonResult(omega, nu, certified)
+
+
+class _Rows:
+    """Prices in units of the weights, and what all sweeps share."""
+
+    def __init__(self, price: PerDevice, weight: PerDevice, m: int, floor: float) -> None:
+        self.b = price / weight
+        self.weight = weight
+        self.m = m
+        self.r = (m - 1) / m
+        self.floor = floor
+        self.y_most = np.inf if floor == 0.0 else 1.0 / floor**2
+
+    @property
+    def one_weight(self) -> bool:
+        return self.weight.size == 1
+
+    def inverse_weight(self, block: slice) -> PerDevice:
+        """1 / a, in the units in which the first weight is 1."""
+        if self.one_weight:
+            return np.ones((1, 1))
+        return np.asarray(self.weight[:, :1] / self.weight[:, block])
+
+    def take(self, rows: Bools) -> "_Rows":
+        weight = self.weight if len(self.weight) == 1 else self.weight[rows]
+        part = _Rows(self.b[rows], np.ones((1, 1)), self.m, self.floor)
+        part.weight = weight
+        return part
+
+    def blocks(self) -> Iterator[slice]:
+        devices = self.b.shape[1]
+        for start in range(0, devices, _BLOCK):
+            yield slice(start, min(start + _BLOCK, devices))
+
+
+def _settle(which, rows, alone, wanted, method, omega, nu, certified) -> None:  # type: ignore[no-untyped-def]
+    """Run a method on some rows and write its answer into theirs."""
+    if not which.any():
+        return
+    if which.all():
+        w, multiplier, sure = method(rows, alone, wanted)
+    else:
+        w, multiplier, sure = method(rows.take(which), alone[which], wanted[which])
+    omega[which] = w
+    nu[which] = (multiplier * rows.weight[:, :1])[:, 0] if len(rows.weight) == 1 else (
+        multiplier * rows.weight[which, :1]
+    )[:, 0]
+    certified[which] = sure[:, 0]
+
+
+def _alone(rows: _Rows) -> tuple[PerDevice, Row]:
+    """What each device would choose without the constraint, and the sum of it."""
+    w = np.empty_like(rows.b)
+    total = np.zeros((len(w), 1))
+    for block in rows.blocks():
+        q = 1.0 / np.sqrt(np.maximum(rows.b[:, block], 1.0))
+        np.maximum(q, rows.floor, out=q)
+        w[:, block] = -np.expm1(np.log1p(-q) / rows.m)
+        total += w[:, block].sum(axis=1, keepdims=True)
+    return w, total
+
+
+class _State:
+    """y of every device, with the Newton step that is due and its derivative in nu."""
+
+    def __init__(self, rows: _Rows, y: PerDevice, y_least: PerDevice, y_most: PerDevice) -> None:
+        self.rows, self.y, self.y_least, self.y_most = rows, y, y_least, y_most
+        self.step, self.response, self.w = (np.empty_like(y) for _ in range(3))
+
+    def sweep(self, nu: Row, skip: NDArray[np.int64] | None = None) -> tuple[Row, Row, Row]:
+        """A Newton step in y at fixed nu, for every device but ``skip``.
+
+        Returns:
+            The sum of omega after the step, its derivative in nu, and the largest relative miss
+            of the stationarity conditions before it.
+        """
+        rows, m = self.rows, self.rows.m
+        total, slope, error = (np.zeros((len(nu), 1)) for _ in range(3))
+        for block in rows.blocks():
+            y = self.y[:, block]
+            q = 1.0 / np.sqrt(y)
+            log_rest = np.log1p(-q)
+            kappa = np.exp(log_rest * -rows.r)
+            kappa *= rows.inverse_weight(block) / m
+            half = q / y
+            half *= 0.5  # -dq/dy
+            # Newton on y - b + nu kappa: d kappa / dy = -r kappa (-dq/dy) / (1 - q).
+            inverse = kappa * half
+            inverse /= q - 1.0
+            inverse *= rows.r * nu
+            inverse += 1.0
+            np.divide(1.0, inverse, out=inverse)
+            miss = nu * kappa
+            miss += y
+            miss -= rows.b[:, block]
+            response = kappa
+            half *= kappa if rows.one_weight else kappa / rows.inverse_weight(block)
+            response = kappa * inverse  # minus dy / d nu
+            step = miss * inverse  # minus the step
+            if rows.floor > 0.0:
+                # A device at its floor moves only if the step leads off it.
+                free = (y < rows.y_most) | (step > 0.0)
+                for array in (response, step, miss):
+                    array *= free
+            w = np.expm1(log_rest / m)
+            np.negative(w, out=w)
+            w += half * step  # half is now -d omega / dy
+            half *= response
+            if skip is not None:
+                at = _locate(skip, block)
+                for array in (w, half, miss):
+                    array[at] = 0.0
+            self.step[:, block], self.response[:, block], self.w[:, block] = step, response, w
+            total += w.sum(axis=1, keepdims=True)
+            slope += half.sum(axis=1, keepdims=True)
+            np.abs(miss, out=miss)
+            miss /= y
+            np.maximum(error, miss.max(axis=1, keepdims=True), out=error)
+        return total, slope, error
+
+    def move(self, nu_change: Row) -> None:
+        """Take the step that is due, corrected to first order for the change of nu."""
+        for block in self.rows.blocks():
+            y = self.y[:, block]
+            y -= self.step[:, block]
+            y -= self.response[:, block] * nu_change
+            np.maximum(y, _part(self.y_least, block), out=y)
+            np.minimum(y, _part(self.y_most, block), out=y)
+
+
+def _part(bound: PerDevice, block: slice) -> PerDevice:
+    return bound if bound.shape[1] == 1 else bound[:, block]
+
+
+def _locate(device: NDArray[np.int64], block: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row and column within a block of one device for each row, where it falls into the block."""
+    row = np.flatnonzero((device >= block.start) & (device < block.stop))
+    return row, device[row] - block.start
+
+
+def _convex(rows: _Rows, alone: PerDevice, wanted: Row) -> tuple[PerDevice, Row, Bools]:
+    """Too much is wanted: one stationary point, at nu <= 0."""
+    del alone, wanted
+    m, devices = rows.m, rows.b.shape[1]
+    # Start where devices of the middle price would be uniform.
+    even = -np.expm1(m * np.log1p(-1.0 / devices))
+    kappa = (1.0 - even) ** -rows.r
+    middle = np.median(rows.b[:, :_BLOCK], axis=1, keepdims=True)
+    nu = np.minimum((middle - 1.0 / even**2) * (m / kappa), 0.0)
+    y_least = np.maximum(rows.b, _Y_LEAST)
+    y = np.empty_like(rows.b)
+    for block in rows.blocks():
+        y[:, block] = rows.b[:, block] - nu * (kappa / m) * rows.inverse_weight(block)
+    np.clip(y, y_least, max(rows.y_most, _Y_LEAST), out=y)
+    state = _State(rows, y, y_least, np.full((1, 1), rows.y_most))
+    return _solve_for_nu(state, nu, np.zeros((1, 1)))
+
+
+def _solve_for_nu(state: _State, nu: Row, nu_most: Row) -> tuple[PerDevice, Row, Bools]:
+    r"""Newton in y and, for nu, on :math:`(\sum \omega)^{-2} = 1`.
+
+    That power of the sum is nearly linear in nu, since :math:`\omega \approx q / m` and
+    :math:`q \approx (b - \nu / m)^{-1/2}`.
+    """
+    done = np.zeros(nu.shape, dtype=bool)
+    for _ in range(_SWEEPS):
+        total, slope, error = state.sweep(nu)
+        done = (np.abs(total - 1.0) <= _TOLERANCE) & (error <= 1e-9)
+        if done.all():
+            break
+        target = nu + 0.5 * total * (1.0 - total) * (1.0 + total) / slope
+        change = np.where(done, 0.0, np.minimum(target, nu_most) - nu)
+        nu = nu + change
+        state.move(change)
+    return state.w, nu, done
+
+
+def _cheapest_falling(rows: _Rows, alone: PerDevice, wanted: Row) -> tuple[PerDevice, Row, Bools]:
+    """Too little is wanted, and the cheapest device takes what the others leave."""
+    k = _Cheapest(rows)
+    rest = wanted - alone[k.at]
+    y_most = np.minimum(rows.b, rows.y_most)
+    state = _State(rows, y_most.copy(), k.y_turn, y_most)
+    nu, nu_slope = k.price_of(rest)
+    done = np.zeros(nu.shape, dtype=bool)
+    lost = np.zeros(nu.shape, dtype=bool)
+    for _ in range(_SWEEPS):
+        total, slope, error = state.sweep(nu, k.index)
+        gap = total - rest
+        done = (np.abs(gap) <= _TOLERANCE * rest) & (error <= 1e-9)
+        if (done | lost).all():
+            break
+        # Newton on others(nu(U)) - U; at a minimum its derivative is negative.
+        steepness = np.minimum(slope * nu_slope - 1.0, -0.02)
+        rest = np.where(done, rest, np.maximum(rest - gap / steepness, 0.0))
+        lost |= rest >= k.rest_turn
+        rest = np.minimum(rest, k.rest_turn)
+        nu_next, nu_slope = k.price_of(rest)
+        state.move(nu_next - nu)
+        nu = nu_next
+    if done.any():
+        done &= _one_root_at_most(rows, k)
+    state.w[k.at] = 1.0 - rest
+    return state.w, nu, done & (rows.floor <= k.q_turn)
+
+
+def _all_rising(rows: _Rows, alone: PerDevice, wanted: Row) -> tuple[PerDevice, Row, Bools]:
+    """Too little is wanted, and nobody sits on a falling branch."""
+    k = _Cheapest(rows)
+    none_falling = _no_root_at_all(rows, k, alone, wanted)
+    nu_most, _ = k.price_of(k.rest_turn)
+    y_most = np.minimum(rows.b, rows.y_most)
+    state = _State(rows, y_most.copy(), k.y_turn, y_most)
+    w, nu, done = _solve_for_nu(state, np.zeros_like(wanted), nu_most * (1.0 - 1e-9))
+    return w, nu, done & none_falling & (rows.floor <= k.q_turn)
+
+
+class _Cheapest:
+    """The cheapest device of each row, k: the only one that may sit on its falling branch."""
+
+    def __init__(self, rows: _Rows) -> None:
+        self.m = rows.m
+        self.index = np.argmin(rows.b, axis=1)
+        self.at = (np.arange(len(rows.b))[:, None], self.index[:, None])
+        self.b = rows.b[self.at]
+        self.q_turn = _inflection(self.b, rows.r)
+        self.y_turn = 1.0 / self.q_turn**2
+        self.rest_turn = np.exp(np.log1p(-self.q_turn) / rows.m)
+
+    def price_of(self, rest: Row) -> tuple[Row, Row]:
+        """nu = F_k at omega_k = 1 - rest, and its derivative in rest."""
+        m = self.m
+        power = rest ** (m - 2) if m > 2 else np.ones_like(rest)
+        q = 1.0 - power * rest * rest
+        above = self.b - 1.0 / q**2
+        slope = m * (m - 1) * power * above - 2.0 * (m * power * rest) ** 2 / q**3
+        return m * power * rest * above, slope
+
+
+def _inflection(b: Row, r: float) -> Row:
+    """Where F turns from rising to falling: the root of the cubic r b q^3 + (2-r) q = 2."""
+    # The left side is convex and increasing, so Newton from the right never passes the root.
+    q = np.minimum(np.cbrt(2.0 / (r * b)), 1.0)
+    for _ in range(60):
+        step = (r * b * q**3 + (2.0 - r) * q - 2.0) / (3.0 * r * b * q**2 + 2.0 - r)
+        q = q - np.maximum(step, 0.0)
+        if np.all(step <= 1e-15 * q):
+            break
+    return q
+
+
+def _one_root_at_most(rows: _Rows, k: _Cheapest) -> Bools:
+    """Whether no two stationary points exist, and none has k on its rising branch.
+
+    While k sits at or beyond its inflection the others pay at most ``nu``. So each of their q is
+    at most the fixed point of q = (b - nu kappa(q) / m)^(-1/2) that is reached from above; their
+    sum bounds U, and U bounds nu again. U - others(U) rises all the way to that bound, and hence
+    has one root, if the steepest response of the others times the steepest rise of nu is below 1.
+    """
+    m = rows.m
+    single = np.zeros(k.b.shape, dtype=bool)
+    q = np.empty_like(rows.b)
+    nu, _ = k.price_of(k.rest_turn)
+    for shrink in range(_SHRINKS):
+        upper, slope = np.zeros_like(nu), np.zeros_like(nu)
+        for block in rows.blocks():
+            if shrink == 0:
+                # At its inflection k pays nu kappa / m = b_k - y_k, the others no more than that.
+                q_b = 1.0 / np.sqrt(rows.b[:, block] - (k.b - k.y_turn))
+            else:
+                kappa = np.exp(np.log1p(-q[:, block]) * -rows.r)
+                q_b = 1.0 / np.sqrt(rows.b[:, block] - (nu / m) * kappa)
+            if rows.floor > 0.0:
+                np.maximum(q_b, rows.floor, out=q_b)
+            log_rest = np.log1p(-q_b)
+            w = -np.expm1(log_rest / m)
+            # The curvature of a device's term, its price eliminated by stationarity.
+            curvature = 2.0 * (m * np.exp(log_rest * rows.r)) ** 2 / q_b**3
+            curvature -= (m - 1) * nu / (1.0 - w)
+            response = 1.0 / np.maximum(curvature, 0.0)
+            at = _locate(k.index, block)
+            w[at] = 0.0
+            response[at] = 0.0
+            q[:, block] = q_b
+            upper += w.sum(axis=1, keepdims=True)
+            slope += response.sum(axis=1, keepdims=True)
+        upper *= 1.0 + _SLACK
+        steepest = m * (m - 1) * np.minimum(upper, 1.0) ** (m - 2) * (k.b - 1.0)
+        single |= (upper < k.rest_turn) & (slope * steepest < 1.0 - 1e-9)
+        if single.all():
+            break
+        nu, _ = k.price_of(np.minimum(upper, k.rest_turn))
+    return single
+
+
+def _no_root_at_all(rows: _Rows, k: _Cheapest, alone: PerDevice, wanted: Row) -> Bools:
+    """Whether no stationary point has k on its falling branch.
+
+    The mirror image: the others take at least what they want alone, so U and nu are at least so
+    much, so the others take at least so much more; if U is pushed past the inflection, k has
+    nowhere to fall.
+    """
+    m = rows.m
+    none = np.zeros(k.b.shape, dtype=bool)
+    q = np.empty_like(rows.b)
+    lower = (wanted - alone[k.at]) * (1.0 - _SLACK)
+    for push in range(4 * _SHRINKS):
+        none |= lower > k.rest_turn
+        if none.all():
+            break
+        nu, _ = k.price_of(np.minimum(lower, k.rest_turn))
+        pushed = np.zeros_like(nu)
+        for block in rows.blocks():
+            b = rows.b[:, block]
+            if push == 0:
+                q_b = np.maximum(1.0 / np.sqrt(b), rows.floor)
+            else:
+                q_b = q[:, block]
+            kappa = np.exp(np.log1p(-q_b) * -rows.r)
+            q_b = 1.0 / np.sqrt(np.maximum(b - (nu / m) * kappa, k.y_turn))
+            if rows.floor > 0.0:
+                np.maximum(q_b, rows.floor, out=q_b)
+            w = -np.expm1(np.log1p(-q_b) / m)
+            w[_locate(k.index, block)] = 0.0
+            q[:, block] = q_b
+            pushed += w.sum(axis=1, keepdims=True)
+        pushed *= 1.0 - _SLACK
+        stuck = pushed < lower * 1.001
+        lower = np.maximum(lower, pushed)
+        if (none | stuck).all() and push > 2:
+            break
+    return none

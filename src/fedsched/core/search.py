@@ -1,0 +1,334 @@
+r"""The draw-probability problem by complete search: every stationary point found or excluded.
+
+One round at a time, one weight per device allowed. With
+:math:`F_n(\omega) = m (1-\omega)^{m-1} (b_n - a_n / q_n^2)`, the derivative of device n's term,
+stationarity reads :math:`F_n = \nu` for all n above their floor. F rises up to an inflection and
+falls beyond it.
+
+Why the search is one-dimensional. Two devices on their falling branches break the second-order
+condition on the simplex, so at most one, k, sits there. Eliminating b by stationarity, the
+curvature of any device's term is :math:`c(\omega; \nu) = 2 a m^2 (1-\omega)^{2m-2} / q^3 -
+(m-1) \nu / (1-\omega)`: it falls with omega and does not involve the price. Among devices of one
+weight the cheapest has, by rearrangement, the largest omega, hence the smallest c; so if any of
+them is on its falling branch, the cheapest is. One candidate k for each distinct weight.
+
+For a candidate, let :math:`U = 1 - \omega_k` be what it leaves. The others respond to
+:math:`\nu = F_k`, which rises with U, and so does their sum R(U); stationary points are the fixed
+points R(U) = U. Any of them in [s, t] lies in [R(s), R(t)] too: intervals shrink, split or vanish
+until each holds one fixed point or none.
+
+Candidates that cannot win are passed over by weak duality: for any nu >= 0,
+:math:`\nu + \sum_n \min (\phi_n(\omega) - \nu \omega)` is at most the objective of any point where k
+is on its falling branch, if the minimum runs over the rising branch for n != k and over the ends
+of the falling branch, where the term is concave, for k.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsched.records import PerDevice
+
+__all__ = ["SearchResult", "search"]
+
+_MOST_RESPONSES = 4_000
+_BOUNDS = 24
+_BISECTIONS = 200
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The best stationary point, and whether every other one was found or excluded."""
+
+    draw_probability: PerDevice
+    multiplier: float
+    minima: int
+    certified: bool
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """One round, in the variable t = -ln(1 - q), which loses no digits near q = 0 or q = 1."""
+
+    a: PerDevice
+    b: PerDevice
+    m: int
+    t_least: float  # of the floor
+    t_base: PerDevice  # minimiser of each term alone, not below the floor
+    t_turn: PerDevice  # inflection, not below the floor
+
+    def omega(self, t: PerDevice) -> PerDevice:
+        return np.asarray(-np.expm1(-t / self.m))
+
+    def slope(self, t: PerDevice) -> PerDevice:
+        """F, the derivative of each term in omega."""
+        q = -np.expm1(-t)
+        return np.asarray(self.m * np.exp(-t * (1 - 1 / self.m)) * (self.b - self.a / q**2))
+
+    def terms(self, t: PerDevice) -> PerDevice:
+        q = -np.expm1(-t)
+        return np.asarray(self.a / q + self.b * q)
+
+    def total(self, t: PerDevice) -> float:
+        return float(self.omega(t).sum())
+
+    def response(self, t: PerDevice, nu: float) -> PerDevice:
+        """d omega / d nu on the rising branch; 0 at the floor."""
+        q = -np.expm1(-t)
+        curvature = 2.0 * self.a * (self.m * np.exp(-t * (1 - 1 / self.m))) ** 2 / q**3
+        curvature -= (self.m - 1) * nu * np.exp(t / self.m)
+        return np.where(t > self.t_least, 1.0 / np.maximum(curvature, 0.0), 0.0)
+
+    def excess(self, nu: float, low: PerDevice, high: PerDevice) -> tuple[float, float]:
+        """By how much the sum exceeds 1 when all respond to nu, and its derivative."""
+        t = self.respond(nu, low, high)
+        return self.total(t) - 1.0, float(self.response(t, nu).sum())
+
+    def respond(self, nu: float, low: PerDevice, high: PerDevice) -> PerDevice:
+        """Where F = nu on the rising branch between ``low`` and ``high``, ends included."""
+        t = _between(low, high)
+        for _ in range(_BISECTIONS):
+            q = -np.expm1(-t)
+            outer = self.m * np.exp(-t * (1 - 1 / self.m))
+            inner = self.b - self.a / q**2
+            miss = outer * inner - nu
+            low, high = np.where(miss < 0.0, t, low), np.where(miss < 0.0, high, t)
+            # Newton in t once the bracket is narrow, into its middle before and where Newton
+            # would leave it.
+            derivative = outer * (2.0 * self.a * (1.0 - q) / q**3 - (1 - 1 / self.m) * inner)
+            guess = t - miss / derivative
+            narrow = high <= 4.0 * low
+            settled = narrow & (np.abs(guess - t) <= 1e-14 * t)
+            trusted = settled | (narrow & (guess > low) & (guess < high))
+            guess = np.where(trusted, guess, _between(low, high))
+            if np.all(settled | (high - low <= 4e-16 * high)):
+                break
+            t = guess
+        return t
+
+
+def _between(low: PerDevice, high: PerDevice) -> PerDevice:
+    """The geometric mean where the bracket spans magnitudes, the plain one where it does not."""
+    return np.where(high > 4.0 * low, np.sqrt(low) * np.sqrt(high), 0.5 * (low + high))
+
+
+def search(price: PerDevice, weight: PerDevice, draws: int, floor: float) -> SearchResult:
+    """Solve one problem; ``price`` and ``weight`` of shape (devices,), both at least 2 long."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        problem = _make(price, weight, draws, floor)
+        if problem.omega(problem.t_base).sum() >= 1.0:
+            return _search_convex(problem)
+        return _search_reverse_convex(problem)
+
+
+def _make(b: PerDevice, a: PerDevice, m: int, floor: float) -> _Problem:
+    t_least = -math.log1p(-floor)
+    root = np.sqrt(a / np.maximum(b, a))
+    # 1 - sqrt(a/b) without cancellation; b <= a wants q = 1, t = infinity.
+    rest = np.maximum(b - a, 0.0) / np.maximum(b, a) / (1.0 + root)
+    t_base = np.maximum(np.where(root < 0.5, -np.log1p(-root), -np.log(rest)), t_least)
+    q_turn = _inflection(a, b, m)
+    t_turn = np.maximum(-np.log1p(-q_turn), t_base)
+    return _Problem(a, b, m, t_least, t_base, t_turn)
+
+
+def _inflection(a: PerDevice, b: PerDevice, m: int) -> PerDevice:
+    """Root in (0, 1] of the increasing cubic r b q^3 + (2-r) a q - 2a, by bisection."""
+    r = (m - 1) / m
+    low, high = np.zeros_like(b), np.ones_like(b)
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        below = r * b * middle**3 + (2.0 - r) * a * middle < 2.0 * a
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return high
+
+
+def _root(
+    evaluate: Callable[[float], tuple[float, float]], low: float, high: float
+) -> tuple[float, float]:
+    """The last bracket of the root of an increasing function that also gives its derivative."""
+    x = 0.5 * (low + high)
+    for _ in range(_BISECTIONS):
+        value, slope = evaluate(x)
+        if value < 0.0:
+            low = x
+        else:
+            high = x
+        if high - low <= 4e-16 * max(abs(low), abs(high)) or value == 0.0:
+            break
+        guess = x - value / slope if slope > 0.0 else math.nan
+        if low < guess < high:
+            # A last small step past the root closes the bracket from the other side.
+            close = 1e-15 * abs(guess)
+            x = min(max(guess + math.copysign(close, -value), low), high)
+            if x in (low, high):
+                break
+        elif low * high > 0.0 and max(low / high, high / low) > 4.0:
+            x = math.copysign(math.sqrt(abs(low)) * math.sqrt(abs(high)), low)
+        else:
+            x = 0.5 * (low + high)
+    return low, high
+
+
+def _search_convex(p: _Problem) -> SearchResult:
+    """Too much is wanted: nu <= 0, the sum rises with nu, one stationary point."""
+    devices = len(p.b)
+    least = np.full(devices, max(p.t_least, 1e-300))
+    # Beyond 40 m omega is 1 to the last digit; that stands in for an infinite base.
+    most = np.minimum(p.t_base, 40.0 * p.m)
+    # Paying what the dearest of uniform devices would accept, all take 1 / devices or less.
+    even = np.clip(np.full(devices, -p.m * math.log1p(-1.0 / devices)), least, most)
+    nu_low = min(2.0 * float(p.slope(even).min()), 0.0)
+    while p.total(p.respond(nu_low, least, most)) > 1.0 and nu_low > -1e300:
+        nu_low = 16.0 * min(nu_low, -1e-300)
+    low, high = _root(lambda nu: p.excess(nu, least, most), nu_low, 0.0)
+    # Where F underflows to 0 the response jumps from one end of the bracket to the other; the
+    # mixture of the two that sums to 1 is as good as any, for there the terms are flat.
+    below = p.omega(p.respond(low, least, most))
+    above = p.omega(p.respond(high, least, most) if high < 0.0 else most)
+    span = above.sum() - below.sum()
+    share = np.clip((1.0 - below.sum()) / span, 0.0, 1.0) if span > 0.0 else 1.0
+    return SearchResult(below + share * (above - below), high, 1, True)
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A candidate k that leaves ``rest``, and how the others respond."""
+
+    rest: float
+    nu: float
+    t: PerDevice  # of the others; k's entry is not used
+    others: float  # R, the sum of their omegas
+    slope: float  # dR / d nu
+
+
+@dataclass(frozen=True, order=True)
+class _Minimum:
+    objective: float
+    nu: float
+    omega: PerDevice
+
+
+def _search_reverse_convex(p: _Problem) -> SearchResult:
+    """Too little is wanted: nu > 0 and at most one device on its falling branch."""
+    peak = p.slope(p.t_turn)
+    nu_most = float(peak.min())
+    found: list[_Minimum] = []
+    if p.total(p.respond(nu_most, p.t_base, p.t_turn)) >= 1.0:
+        _, nu = _root(lambda nu: p.excess(nu, p.t_base, p.t_turn), 0.0, nu_most)
+        t = p.respond(nu, p.t_base, p.t_turn)
+        found.append(_Minimum(float(p.terms(t).sum()), nu, p.omega(t)))
+    candidates = _candidates(p)
+    bound = np.full(len(p.b), -math.inf)
+    for nu in nu_most * np.linspace(0.0, 1.0, _BOUNDS) ** 3:
+        np.maximum(bound, _lower_bounds(p, nu), out=bound)
+    certified, budget = True, _MOST_RESPONSES
+    for k in sorted(candidates, key=lambda k: float(bound[k])):
+        if found and bound[k] > min(found).objective * (1.0 + 1e-12):
+            continue
+        best = min(found).objective if found else math.inf
+        minima, budget, complete = _fixed_points(p, k, nu_most, best, budget)
+        certified &= complete
+        found.extend(minima)
+        if minima:
+            np.maximum(bound, _lower_bounds(p, min(found).nu), out=bound)
+    winner = min(found)
+    return SearchResult(winner.omega, winner.nu, len(found), certified)
+
+
+def _candidates(p: _Problem) -> list[int]:
+    """The cheapest device of each distinct weight."""
+    order = np.lexsort((p.b, p.a))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = p.a[order][1:] != p.a[order][:-1]
+    return [int(k) for k in order[first]]
+
+
+def _lower_bounds(p: _Problem, nu: float) -> PerDevice:
+    """For each k, what the objective cannot be below if k sits on its falling branch."""
+    t = p.respond(nu, p.t_base, p.t_turn)
+    rising = p.terms(t) - nu * p.omega(t)
+    at_turn = p.terms(p.t_turn) - nu * p.omega(p.t_turn)
+    falling = np.minimum(at_turn, p.a + p.b - nu)
+    return np.asarray(nu + rising.sum() - rising + falling)
+
+
+def _fixed_points(
+    p: _Problem, k: int, nu_most: float, best: float, budget: int
+) -> tuple[list[_Minimum], int, bool]:
+    """All minima below ``best`` with k on its falling branch.
+
+    Returns:
+        The minima, how many responses are left to spend, and whether the search was complete.
+    """
+    m, a_k, b_k = p.m, float(p.a[k]), float(p.b[k])
+    others = np.arange(len(p.b)) != k
+
+    def price_of(rest: float) -> tuple[float, float]:
+        """F_k and its derivative in rest."""
+        q = -math.expm1(m * math.log(rest)) if rest > 0.0 else 1.0
+        above = b_k - a_k / q**2
+        slope = m * (m - 1) * rest ** (m - 2) * above - 2 * a_k * (m * rest ** (m - 1)) ** 2 / q**3
+        return m * rest ** (m - 1) * above, slope
+
+    def respond_to(rest: float) -> _Point:
+        nu = min(price_of(rest)[0], nu_most)
+        t = p.respond(nu, p.t_base, p.t_turn)
+        slope = float(p.response(t, nu)[others].sum())
+        return _Point(rest, nu, t, float(p.omega(t)[others].sum()), slope)
+
+    def steepest(low: float, high: float) -> float:
+        """An upper bound of d nu / d rest between two values of rest."""
+        q = -math.expm1(m * math.log(low)) if low > 0.0 else 1.0
+        convex_part = 2.0 * a_k * (m * low ** (m - 1)) ** 2 / q**3
+        return m * (m - 1) * high ** (m - 2) * (b_k - a_k / q**2) - convex_part
+
+    def minimum(point: _Point) -> _Minimum:
+        omega = p.omega(point.t)
+        omega[k] = 1.0 - omega[others].sum()
+        # q from what k leaves, not from omega: near 1 its digits are in the rest.
+        q = -np.expm1(m * np.log1p(-omega))
+        return _Minimum(float((p.a / q + p.b * q).sum()), point.nu, omega)
+
+    def gap(rest: float) -> tuple[float, float]:
+        """U - R(U), and its derivative."""
+        point = respond_to(rest)
+        return rest - point.others, 1.0 - point.slope * price_of(rest)[1]
+
+    # The largest rest: k at its inflection, or where F_k reaches the least peak of the others.
+    most = math.exp(-float(p.t_turn[k]) / m)
+    if nu_most < price_of(most)[0]:
+        most = _root(lambda rest: (price_of(rest)[0] - nu_most, price_of(rest)[1]), 0.0, most)[1]
+    intervals = [(respond_to(0.0), respond_to(most))]
+    found: list[_Minimum] = []
+    while intervals:
+        low, high = intervals.pop()
+        # R(low) > high or R(high) < low: no fixed point in between.
+        if low.others > high.rest * (1.0 + 1e-14) or high.others < low.rest * (1.0 - 1e-14):
+            continue
+        if budget <= 0:
+            return [*found, minimum(low), minimum(high)], 0, False
+        budget -= 2
+        # Beyond what they want alone every term rises: the others' with U, k's with 1 - U.
+        q_k = -math.expm1(m * math.log(high.rest))
+        if p.terms(low.t)[others].sum() + a_k / q_k + b_k * q_k > best * (1.0 + 1e-12):
+            continue
+        width = high.rest - low.rest
+        if width <= 1e-13 * high.rest:
+            found.append(minimum(low))
+        elif high.slope * steepest(low.rest, high.rest) < 1.0:
+            # U - R(U) increases from end to end: at most one fixed point.
+            if low.rest <= low.others and high.rest >= high.others:
+                root = _root(gap, low.rest, high.rest)[1]
+                found.append(minimum(respond_to(root)))
+        else:
+            inner_low = max(low.rest, low.others * (1.0 - 1e-15))
+            inner_high = min(high.rest, high.others * (1.0 + 1e-15))
+            if inner_low < inner_high and inner_high - inner_low < 0.7 * width:
+                intervals.append((respond_to(inner_low), respond_to(inner_high)))
+            else:
+                middle = respond_to(0.5 * (low.rest + high.rest))
+                intervals += [(low, middle), (middle, high)]
+    return found, budget, True

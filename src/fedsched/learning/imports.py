@@ -1,0 +1,35 @@
+"""A user's own data and models, named by their import path."""
+
+import importlib
+from typing import Any
+
+from fedsched.errors import InputError
+
+__all__ = ["import_object"]
+
+
+def import_object(field: str, path: str) -> Any:
+    """The object that ``"package.module:name"`` names.
+
+    Args:
+        field: the setting that holds the path; errors begin with it.
+        path: a module, a colon and a name inside the module.
+
+    Example:
+        >>> import_object("model", "fractions:Fraction").__name__
+        'Fraction'
+    """
+    module_name, colon, name = path.partition(":")
+    if not (module_name and colon and name):
+        raise InputError(f"{field}: {path!r} is no import path; write it as 'package.module:name'")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise InputError(
+            f"{field}: {path!r} cannot be imported ({error}); install the package or put the "
+            "folder that holds it on PYTHONPATH"
+        ) from error
+    try:
+        return getattr(module, name)
+    except AttributeError as error:
+        raise InputError(f"{field}: the module {module_name!r} has no {name!r}") from error
