@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cohort", "Decision", "PerDevice"]
+__all__ = ["Cohort", "Decision", "PerDevice", "ScheduledRound"]
 
 PerDevice: TypeAlias = NDArray[np.float64]  # shape (..., devices)
 
@@ -39,3 +39,20 @@ class Cohort:
     def size(self) -> int:
         """How many devices take part."""
         return len(self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduledRound:
+    """One round of scheduling: what was seen, decided and drawn, and what it cost on air."""
+
+    round: int
+    gain: PerDevice  # |h|^2, NaN where unreachable
+    queue: PerDevice | None  # virtual queues before the round; None for policies without
+    decision: Decision
+    cohort: Cohort
+    upload_s: NDArray[np.float64]  # airtime of each member, shape as cohort.device
+
+    @property
+    def airtime_s(self) -> float:
+        """Seconds on air: members take turns."""
+        return float(self.upload_s.sum())

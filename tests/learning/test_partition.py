@@ -73,7 +73,7 @@ def test_one_class_devices_draw_uniformly_from_their_class():
     drawn = partition(alpha=0.0, size=60_000).indices(0)
     label = LABELS[drawn[0]]
     assert (LABELS[drawn] == label).all()
-    members = np.flatnonzero(LABELS == label)
+    members = np.flatnonzero(label == LABELS)
     count = np.bincount(drawn, minlength=len(LABELS))[members]
     assert (count > 0).all()  # all images of the class, with repetition
     expected = 60_000 / len(members)

@@ -24,25 +24,28 @@ Let :math:`q^* = \min(1, \sqrt{a / b})` be what each device would choose alone a
   a map that only shrinks what is possible.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.core.blocks import blocks
 from fedsched.records import PerDevice
 
 __all__ = ["NewtonResult", "solve_rows"]
 
-# Devices a block: temporaries of this many numbers stay in the cache of a core.
-_BLOCK = 1 << 14
 _SWEEPS = 16
+# Enough devices to place the start of the iteration.
+_SAMPLE = 4_000
 _SHRINKS = 8
-_TOLERANCE = 1e-13
+# The sum of omegas, before it is made exact; steps are quadratic, so 1e-6 was the last one.
+_TOLERANCE = 1e-11
 # Bounds are pushed outwards by this much, far more than rounding can move them.
 _SLACK = 1e-12
 # Closest to 1 that q may come: y = 1 / q^2 cannot tell it apart from 1 beyond that.
 _Y_LEAST = 1.0 + 2e-12
+_NONE = np.zeros((1, 1))
 
 Row = NDArray[np.float64]  # shape (rows, 1)
 Bools = NDArray[np.bool_]
@@ -64,16 +67,17 @@ def solve_rows(price: PerDevice, weight: PerDevice, draws: int, floor: float) ->
     S < 1 are not certified.
     """
     rows = _Rows(price, weight, draws, floor)
-    omega, nu = np.empty_like(price), np.zeros(len(price))
-    certified = np.zeros(len(price), dtype=bool)
+    result = NewtonResult(
+        np.empty_like(price), np.zeros(len(price)), np.zeros(len(price), dtype=bool)
+    )
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         alone, wanted = _alone(rows)
         convex = wanted[:, 0] >= 1.0
         pending = ~convex if rows.one_weight else np.zeros_like(convex)
-        _settle(convex, rows, alone, wanted, _convex, omega, nu, certified)
-        _settle(pending, rows, alone, wanted, _cheapest_falling, omega, nu, certified)
-        _settle(pending & ~certified, rows, alone, wanted, _all_rising, omega, nu, certified)
-    return NewtonResult(omega, nu, certified)
+        _settle(convex, rows, alone, wanted, _convex, result)
+        _settle(pending, rows, alone, wanted, _cheapest_falling, result)
+        _settle(pending & ~result.certified, rows, alone, wanted, _all_rising, result)
+    return result
 
 
 class _Rows:
@@ -97,38 +101,49 @@ class _Rows:
             return np.ones((1, 1))
         return np.asarray(self.weight[:, :1] / self.weight[:, block])
 
+    def weight_unit(self, rows: Bools) -> NDArray[np.float64]:
+        """The first weight of each row, in which its multiplier is measured."""
+        return np.asarray(self.weight[:, 0] if len(self.weight) == 1 else self.weight[rows, 0])
+
     def take(self, rows: Bools) -> "_Rows":
         weight = self.weight if len(self.weight) == 1 else self.weight[rows]
-        part = _Rows(self.b[rows], np.ones((1, 1)), self.m, self.floor)
-        part.weight = weight
-        return part
+        return _Rows(self.b[rows] * weight, weight, self.m, self.floor)
 
-    def blocks(self) -> Iterator[slice]:
-        devices = self.b.shape[1]
-        for start in range(0, devices, _BLOCK):
-            yield slice(start, min(start + _BLOCK, devices))
+    def every(self, stride: int) -> "_Rows":
+        b, weight = self.b[:, ::stride], self.weight[:, ::stride]
+        return _Rows(b * weight, weight, self.m, self.floor)
 
 
-def _settle(which, rows, alone, wanted, method, omega, nu, certified) -> None:  # type: ignore[no-untyped-def]
+_Answer = tuple[PerDevice, Row, Bools]
+
+
+def _settle(
+    which: Bools,
+    rows: _Rows,
+    alone: PerDevice,
+    wanted: Row,
+    method: Callable[[_Rows, PerDevice, Row], _Answer],
+    result: NewtonResult,
+) -> None:
     """Run a method on some rows and write its answer into theirs."""
     if not which.any():
         return
     if which.all():
-        w, multiplier, sure = method(rows, alone, wanted)
+        # Not to copy a million devices for nothing.
+        omega, nu, sure = method(rows, alone, wanted)
+        result.draw_probability[...] = omega
     else:
-        w, multiplier, sure = method(rows.take(which), alone[which], wanted[which])
-    omega[which] = w
-    nu[which] = (multiplier * rows.weight[:, :1])[:, 0] if len(rows.weight) == 1 else (
-        multiplier * rows.weight[which, :1]
-    )[:, 0]
-    certified[which] = sure[:, 0]
+        omega, nu, sure = method(rows.take(which), alone[which], wanted[which])
+        result.draw_probability[which] = omega
+    result.multiplier[which] = nu[:, 0] * rows.weight_unit(which)
+    result.certified[which] = sure[:, 0]
 
 
 def _alone(rows: _Rows) -> tuple[PerDevice, Row]:
     """What each device would choose without the constraint, and the sum of it."""
     w = np.empty_like(rows.b)
     total = np.zeros((len(w), 1))
-    for block in rows.blocks():
+    for block in blocks(rows.b.shape[1]):
         q = 1.0 / np.sqrt(np.maximum(rows.b[:, block], 1.0))
         np.maximum(q, rows.floor, out=q)
         w[:, block] = -np.expm1(np.log1p(-q) / rows.m)
@@ -147,56 +162,58 @@ class _State:
         """A Newton step in y at fixed nu, for every device but ``skip``.
 
         Returns:
-            The sum of omega after the step, its derivative in nu, and the largest relative miss
-            of the stationarity conditions before it.
+            The sum of omega after the step, its derivative in nu, and how far the step moved the
+            omegas in all.
         """
         rows, m = self.rows, self.rows.m
-        total, slope, error = (np.zeros((len(nu), 1)) for _ in range(3))
-        for block in rows.blocks():
-            y = self.y[:, block]
-            q = 1.0 / np.sqrt(y)
+        total, slope, moved = (np.zeros((len(nu), 1)) for _ in range(3))
+        for block in blocks(self.y.shape[1]):
+            y, step = self.y[:, block], self.step[:, block]
+            response, w = self.response[:, block], self.w[:, block]
+            q = np.sqrt(y)
+            np.divide(1.0, q, out=q)
             log_rest = np.log1p(-q)
             kappa = np.exp(log_rest * -rows.r)
-            kappa *= rows.inverse_weight(block) / m
-            half = q / y
-            half *= 0.5  # -dq/dy
-            # Newton on y - b + nu kappa: d kappa / dy = -r kappa (-dq/dy) / (1 - q).
-            inverse = kappa * half
-            inverse /= q - 1.0
+            kappa *= 1.0 / m
+            fall = q / y
+            fall *= 0.5
+            fall *= kappa  # -d omega / dy, since d omega / dq = kappa / m
+            q -= 1.0
+            inverse = fall / q
+            if not rows.one_weight:
+                kappa *= rows.inverse_weight(block)
+                inverse *= rows.inverse_weight(block)
+            # Newton on y - b + nu kappa / (m a): its derivative is 1 - nu r (-dw/dy) / (a (1-q)).
             inverse *= rows.r * nu
             inverse += 1.0
             np.divide(1.0, inverse, out=inverse)
-            miss = nu * kappa
-            miss += y
-            miss -= rows.b[:, block]
-            response = kappa
-            half *= kappa if rows.one_weight else kappa / rows.inverse_weight(block)
-            response = kappa * inverse  # minus dy / d nu
-            step = miss * inverse  # minus the step
+            np.multiply(kappa, inverse, out=response)  # minus dy / d nu
+            kappa *= nu
+            kappa += y
+            kappa -= rows.b[:, block]
+            np.multiply(kappa, inverse, out=step)  # minus the step in y
             if rows.floor > 0.0:
                 # A device at its floor moves only if the step leads off it.
                 free = (y < rows.y_most) | (step > 0.0)
-                for array in (response, step, miss):
-                    array *= free
-            w = np.expm1(log_rest / m)
-            np.negative(w, out=w)
-            w += half * step  # half is now -d omega / dy
-            half *= response
+                response *= free
+                step *= free
+            log_rest *= 1.0 / m
+            np.expm1(log_rest, out=w)
+            np.multiply(fall, step, out=q)
+            np.subtract(q, w, out=w)
+            fall *= response
             if skip is not None:
                 at = _locate(skip, block)
-                for array in (w, half, miss):
+                for array in (w, fall, q):
                     array[at] = 0.0
-            self.step[:, block], self.response[:, block], self.w[:, block] = step, response, w
             total += w.sum(axis=1, keepdims=True)
-            slope += half.sum(axis=1, keepdims=True)
-            np.abs(miss, out=miss)
-            miss /= y
-            np.maximum(error, miss.max(axis=1, keepdims=True), out=error)
-        return total, slope, error
+            slope += fall.sum(axis=1, keepdims=True)
+            moved += np.abs(q, out=q).sum(axis=1, keepdims=True)
+        return total, slope, moved
 
     def move(self, nu_change: Row) -> None:
         """Take the step that is due, corrected to first order for the change of nu."""
-        for block in self.rows.blocks():
+        for block in blocks(self.y.shape[1]):
             y = self.y[:, block]
             y -= self.step[:, block]
             y -= self.response[:, block] * nu_change
@@ -214,34 +231,41 @@ def _locate(device: NDArray[np.int64], block: slice) -> tuple[NDArray[np.int64],
     return row, device[row] - block.start
 
 
-def _convex(rows: _Rows, alone: PerDevice, wanted: Row) -> tuple[PerDevice, Row, Bools]:
+def _convex(rows: _Rows, alone: PerDevice, wanted: Row) -> _Answer:
     """Too much is wanted: one stationary point, at nu <= 0."""
     del alone, wanted
     m, devices = rows.m, rows.b.shape[1]
     # Start where devices of the middle price would be uniform.
     even = -np.expm1(m * np.log1p(-1.0 / devices))
     kappa = (1.0 - even) ** -rows.r
-    middle = np.median(rows.b[:, :_BLOCK], axis=1, keepdims=True)
+    stride = -(-devices // _SAMPLE)
+    sample = rows.every(stride)
+    middle = np.median(sample.b, axis=1, keepdims=True)
     nu = np.minimum((middle - 1.0 / even**2) * (m / kappa), 0.0)
+    if stride > 8:
+        # A sample that is to take its share of the whole knows nu to a few per cent.
+        share = sample.b.shape[1] / devices
+        _, nu, _ = _solve_for_nu(_convex_state(sample, nu * (kappa / m)), nu, _NONE, share)
+    return _solve_for_nu(_convex_state(rows, nu * (kappa / m)), nu, _NONE, 1.0)
+
+
+def _convex_state(rows: _Rows, charge: Row) -> _State:
     y_least = np.maximum(rows.b, _Y_LEAST)
-    y = np.empty_like(rows.b)
-    for block in rows.blocks():
-        y[:, block] = rows.b[:, block] - nu * (kappa / m) * rows.inverse_weight(block)
+    y = rows.b - (charge if rows.one_weight else charge * rows.inverse_weight(slice(None)))
     np.clip(y, y_least, max(rows.y_most, _Y_LEAST), out=y)
-    state = _State(rows, y, y_least, np.full((1, 1), rows.y_most))
-    return _solve_for_nu(state, nu, np.zeros((1, 1)))
+    return _State(rows, y, y_least, np.full((1, 1), rows.y_most))
 
 
-def _solve_for_nu(state: _State, nu: Row, nu_most: Row) -> tuple[PerDevice, Row, Bools]:
-    r"""Newton in y and, for nu, on :math:`(\sum \omega)^{-2} = 1`.
+def _solve_for_nu(state: _State, nu: Row, nu_most: Row, whole: float) -> _Answer:
+    r"""Newton in y and, for nu, on :math:`(\sum \omega)^{-2} = 1` (or of the ``whole``).
 
     That power of the sum is nearly linear in nu, since :math:`\omega \approx q / m` and
     :math:`q \approx (b - \nu / m)^{-1/2}`.
     """
     done = np.zeros(nu.shape, dtype=bool)
     for _ in range(_SWEEPS):
-        total, slope, error = state.sweep(nu)
-        done = (np.abs(total - 1.0) <= _TOLERANCE) & (error <= 1e-9)
+        total, slope, moved = (sums / whole for sums in state.sweep(nu))
+        done = (np.abs(total - 1.0) <= _TOLERANCE) & (moved <= 1e-6)
         if done.all():
             break
         target = nu + 0.5 * total * (1.0 - total) * (1.0 + total) / slope
@@ -251,7 +275,7 @@ def _solve_for_nu(state: _State, nu: Row, nu_most: Row) -> tuple[PerDevice, Row,
     return state.w, nu, done
 
 
-def _cheapest_falling(rows: _Rows, alone: PerDevice, wanted: Row) -> tuple[PerDevice, Row, Bools]:
+def _cheapest_falling(rows: _Rows, alone: PerDevice, wanted: Row) -> _Answer:
     """Too little is wanted, and the cheapest device takes what the others leave."""
     k = _Cheapest(rows)
     rest = wanted - alone[k.at]
@@ -261,9 +285,9 @@ def _cheapest_falling(rows: _Rows, alone: PerDevice, wanted: Row) -> tuple[PerDe
     done = np.zeros(nu.shape, dtype=bool)
     lost = np.zeros(nu.shape, dtype=bool)
     for _ in range(_SWEEPS):
-        total, slope, error = state.sweep(nu, k.index)
+        total, slope, moved = state.sweep(nu, k.index)
         gap = total - rest
-        done = (np.abs(gap) <= _TOLERANCE * rest) & (error <= 1e-9)
+        done = (np.abs(gap) <= _TOLERANCE * rest) & (moved <= 1e-6 * total)
         if (done | lost).all():
             break
         # Newton on others(nu(U)) - U; at a minimum its derivative is negative.
@@ -280,14 +304,14 @@ def _cheapest_falling(rows: _Rows, alone: PerDevice, wanted: Row) -> tuple[PerDe
     return state.w, nu, done & (rows.floor <= k.q_turn)
 
 
-def _all_rising(rows: _Rows, alone: PerDevice, wanted: Row) -> tuple[PerDevice, Row, Bools]:
+def _all_rising(rows: _Rows, alone: PerDevice, wanted: Row) -> _Answer:
     """Too little is wanted, and nobody sits on a falling branch."""
     k = _Cheapest(rows)
     none_falling = _no_root_at_all(rows, k, alone, wanted)
     nu_most, _ = k.price_of(k.rest_turn)
     y_most = np.minimum(rows.b, rows.y_most)
     state = _State(rows, y_most.copy(), k.y_turn, y_most)
-    w, nu, done = _solve_for_nu(state, np.zeros_like(wanted), nu_most * (1.0 - 1e-9))
+    w, nu, done = _solve_for_nu(state, np.zeros_like(wanted), nu_most * (1.0 - 1e-9), 1.0)
     return w, nu, done & none_falling & (rows.floor <= k.q_turn)
 
 
@@ -315,14 +339,10 @@ class _Cheapest:
 
 def _inflection(b: Row, r: float) -> Row:
     """Where F turns from rising to falling: the root of the cubic r b q^3 + (2-r) q = 2."""
-    # The left side is convex and increasing, so Newton from the right never passes the root.
-    q = np.minimum(np.cbrt(2.0 / (r * b)), 1.0)
-    for _ in range(60):
-        step = (r * b * q**3 + (2.0 - r) * q - 2.0) / (3.0 * r * b * q**2 + 2.0 - r)
-        q = q - np.maximum(step, 0.0)
-        if np.all(step <= 1e-15 * q):
-            break
-    return q
+    # q^3 + p q = s with p, s > 0 has one real root, and this form of it does not cancel.
+    p, s = (2.0 - r) / (r * b), 2.0 / (r * b)
+    q = 2.0 * np.sqrt(p / 3.0) * np.sinh(np.arcsinh(1.5 * s / p * np.sqrt(3.0 / p)) / 3.0)
+    return np.minimum(q, 1.0)
 
 
 def _one_root_at_most(rows: _Rows, k: _Cheapest) -> Bools:
@@ -339,7 +359,7 @@ def _one_root_at_most(rows: _Rows, k: _Cheapest) -> Bools:
     nu, _ = k.price_of(k.rest_turn)
     for shrink in range(_SHRINKS):
         upper, slope = np.zeros_like(nu), np.zeros_like(nu)
-        for block in rows.blocks():
+        for block in blocks(rows.b.shape[1]):
             if shrink == 0:
                 # At its inflection k pays nu kappa / m = b_k - y_k, the others no more than that.
                 q_b = 1.0 / np.sqrt(rows.b[:, block] - (k.b - k.y_turn))
@@ -386,7 +406,7 @@ def _no_root_at_all(rows: _Rows, k: _Cheapest, alone: PerDevice, wanted: Row) ->
             break
         nu, _ = k.price_of(np.minimum(lower, k.rest_turn))
         pushed = np.zeros_like(nu)
-        for block in rows.blocks():
+        for block in blocks(rows.b.shape[1]):
             b = rows.b[:, block]
             if push == 0:
                 q_b = np.maximum(1.0 / np.sqrt(b), rows.floor)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsched.core.blocks import blocks
 from fedsched.core.checks import finite_array, positive_number
 from fedsched.errors import InputError
 from fedsched.records import PerDevice
@@ -49,7 +50,7 @@ def optimal_power(
     Example:
         >>> import numpy as np
         >>> optimal_power([1.0, 1.0], [0.0, 5.0], cost=10.0, noise=1.0, max_power=8.0).round(4)
-        array([8.    , 1.2178])
+        array([8.    , 1.2084])
     """
     g = finite_array("gain", gain, allow_zero=False)
     z = finite_array("queue", queue, allow_zero=True)
@@ -62,22 +63,37 @@ def optimal_power(
             f"gain and queue must have matching shapes, got {g.shape} and {z.shape}; "
             "give one queue length per device"
         ) from None
-    return power_unchecked(g, z, cost, noise, max_power, math.log(2.0) ** (2 if as_printed else 1))
+    log2_factor = math.log(2.0) ** (2 if as_printed else 1)
+    power = power_unchecked(g, z, cost, noise, max_power, log2_factor)
+    return power.reshape(np.broadcast_shapes(g.shape, z.shape))
 
 
 def power_unchecked(
-    gain: PerDevice, queue: PerDevice, cost: float, noise: float, max_power: float, log2_factor: float
+    gain: PerDevice,
+    queue: PerDevice,
+    cost: float,
+    noise: float,
+    max_power: float,
+    log2_factor: float,
 ) -> PerDevice:
     """:func:`optimal_power` for inner loops, which trust their inputs."""
-    with np.errstate(divide="ignore", over="ignore"):
-        # sqrt of each factor: A itself may overflow where its root does not.
-        half_root = np.sqrt(gain * (0.25 * cost * log2_factor / noise)) / np.sqrt(queue)
-    nats = 2.0 * lambert_w0(half_root)
-    # Capping ln(1 + SNR) rather than P keeps exp from overflowing on the way.
-    np.minimum(nats, np.log1p(gain * (max_power / noise)), out=nats)
-    power: PerDevice = np.expm1(nats)
-    power *= noise / gain
-    return np.minimum(power, max_power, out=power)
+    gain, queue = np.broadcast_arrays(np.atleast_1d(gain), queue)
+    power = np.empty(gain.shape)
+    for block in blocks(gain.shape[-1]):
+        g, p = gain[..., block], power[..., block]
+        with np.errstate(divide="ignore", over="ignore"):
+            # The root of each factor: A itself may overflow where its root does not.
+            half_root = np.sqrt(g * (0.25 * cost * log2_factor / noise)) / np.sqrt(
+                queue[..., block]
+            )
+        nats = lambert_w0(half_root)
+        nats *= 2.0
+        # Capping ln(1 + SNR) rather than P keeps exp from overflowing on the way.
+        np.minimum(nats, np.log1p(g * (max_power / noise)), out=nats)
+        np.expm1(nats, out=p)
+        p *= noise / g
+        np.minimum(p, max_power, out=p)
+    return power
 
 
 def lambert_w0(z: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedsched.core.blocks import blocks
 from fedsched.core.checks import finite_array, whole_number
 from fedsched.core.newton import solve_rows
 from fedsched.core.search import search
@@ -15,7 +16,6 @@ __all__ = [
     "fixed_size_probabilities",
     "independent_probabilities",
     "optimal_probabilities",
-    "optimality_residual",
 ]
 
 # What could be gained, to first order and relative to the objective, before a solve is doubted.
@@ -58,13 +58,12 @@ def optimal_probabilities(
     m = whole_number("draws", draws)
     devices = rows.shape[1]
     w_floor = _check_floor(floor, -np.expm1(np.log1p(-floor) / m) if floor < 1 else 1.0, devices, 1)
-    minima = np.ones(len(rows), dtype=np.int64)
+    minima, certified = _unique(len(rows))
     if devices == 1 or w_floor * devices >= 1.0 - 1e-15:
         omega = np.full_like(rows, 1.0 / devices)
-        multiplier, certified = np.zeros(len(rows)), np.ones(len(rows), dtype=bool)
+        multiplier = np.zeros(len(rows))
     elif m == 1:
         omega, multiplier = waterfill(rows, weights, 1.0, floor)
-        certified = np.ones(len(rows), dtype=bool)
     else:
         fast = solve_rows(rows, weights, m, floor)
         omega, multiplier, certified = fast.draw_probability, fast.multiplier, fast.certified
@@ -72,11 +71,9 @@ def optimal_probabilities(
         result = search(rows[row], np.broadcast_to(weights, rows.shape)[row], m, floor)
         omega[row], multiplier[row] = result.draw_probability, result.multiplier
         minima[row], certified[row] = result.minima, result.certified
-    omega, q = _normalised(omega, m)
-    residual = optimality_residual(
-        omega, q, multiplier[:, None], price=rows, weight=weights, draws=m, floor=floor
-    )
-    return _solution(shape, rows, weights, q, omega, multiplier, residual, minima, certified)
+    omega /= omega.sum(axis=1, keepdims=True)
+    q, objective, residual = _certificate(omega, multiplier, rows, weights, m, floor)
+    return _solution(shape, q, omega, objective, multiplier, residual, minima, certified)
 
 
 def independent_probabilities(
@@ -96,9 +93,9 @@ def independent_probabilities(
     _check_floor(floor, floor, 1, 1)
     with np.errstate(divide="ignore"):
         q = np.clip(np.sqrt(weights / rows), floor, 1.0)
+    objective = (weights / q + rows * q).sum(axis=1)
     nothing = np.zeros(len(rows))
-    one, sure = np.ones(len(rows), dtype=np.int64), np.ones(len(rows), dtype=bool)
-    return _solution(shape, rows, weights, q, None, nothing, nothing, one, sure)
+    return _solution(shape, q, None, objective, nothing, nothing, *_unique(len(rows)))
 
 
 def fixed_size_probabilities(
@@ -128,42 +125,10 @@ def fixed_size_probabilities(
     inside = (q > floor) & (q < 1.0)
     objective = (weights / q + rows * q).sum(axis=1)
     residual = np.where(inside, off, 0.0).sum(axis=1) / objective
-    one, sure = np.ones(len(rows), dtype=np.int64), np.ones(len(rows), dtype=bool)
-    return _solution(shape, rows, weights, q, None, nu, residual, one, sure)
+    return _solution(shape, q, None, objective, nu, residual, *_unique(len(rows)))
 
 
-def optimality_residual(
-    omega: PerDevice,
-    q: PerDevice,
-    multiplier: NDArray[np.float64],
-    *,
-    price: PerDevice,
-    weight: PerDevice,
-    draws: int,
-    floor: float,
-) -> NDArray[np.float64]:
-    r"""What could be gained, to first order, by changing draw probabilities by up to themselves.
-
-    :math:`\sum_n |F_n - \nu|\, \omega_n` relative to the objective, where
-    :math:`F_n = m (1 - \omega_n)^{m-1} (b_n - a_n / q_n^2)` is the derivative of device n's term;
-    a device at its floor counts only if it would rather rise.
-    """
-    total, objective = np.zeros((len(omega), 1)), np.zeros((len(omega), 1))
-    ratio = weight / q
-    slope = price - ratio / q
-    if draws > 1:
-        slope *= draws * np.exp((draws - 1) * np.log1p(-np.minimum(omega, 1.0 - 1e-17)))
-    off = slope - multiplier
-    if floor > 0.0:
-        off = np.where(q <= floor * (1.0 + 1e-9), np.minimum(off, 0.0), off)
-    total = (np.abs(off) * omega).sum(axis=1)
-    objective = (ratio + price * q).sum(axis=1)
-    return np.asarray(total / objective)
-
-
-def _prepare(
-    price: ArrayLike, weight: ArrayLike
-) -> tuple[PerDevice, PerDevice, tuple[int, ...]]:
+def _prepare(price: ArrayLike, weight: ArrayLike) -> tuple[PerDevice, PerDevice, tuple[int, ...]]:
     """Price as rows, weight as something that broadcasts against rows, and the batch shape."""
     b = finite_array("price", price, allow_zero=True)
     a = finite_array("weight", weight, allow_zero=False)
@@ -193,30 +158,61 @@ def _check_floor(floor: float, least_each: float, devices: int, total: float) ->
     return least_each
 
 
-def _normalised(omega: PerDevice, m: int) -> tuple[PerDevice, PerDevice]:
-    """Draw probabilities that sum to 1 in floating point, and q from them."""
-    omega = np.clip(omega, 0.0, 1.0)
-    omega /= omega.sum(axis=1, keepdims=True)
-    if m == 1:
-        return omega, omega
-    q = np.log1p(-np.minimum(omega, 1.0 - 1e-17))
-    q *= m
-    np.expm1(q, out=q)
-    return omega, np.negative(q, out=q)
+def _certificate(
+    omega: PerDevice,
+    multiplier: NDArray[np.float64],
+    price: PerDevice,
+    weight: PerDevice,
+    m: int,
+    floor: float,
+) -> tuple[PerDevice, NDArray[np.float64], NDArray[np.float64]]:
+    r"""Probability, objective and residual of draw probabilities, from their definitions alone.
+
+    The residual is :math:`\sum_n |F_n - \nu|\, \omega_n` relative to the objective, with
+    :math:`F_n = m (1 - \omega_n)^{m-1} (b_n - a_n / q_n^2)`: what could be gained, to first order,
+    by changing draw probabilities by up to themselves. A device at its floor counts only if it
+    would rather rise.
+    """
+    q = np.empty_like(omega)
+    objective, residual = np.zeros(len(omega)), np.zeros(len(omega))
+    for block in blocks(omega.shape[1]):
+        w, b = omega[:, block], price[:, block]
+        a = weight if weight.shape[1] == 1 else weight[:, block]
+        log_rest = np.log1p(-np.minimum(w, 1.0 - 1e-16))
+        q_b = np.expm1(log_rest * m)
+        np.negative(q_b, out=q_b)
+        ratio = a / q_b
+        off = b - ratio / q_b
+        off *= np.exp(log_rest * (m - 1))
+        off *= m
+        off -= multiplier[:, None]
+        if floor > 0.0:
+            at_floor = q_b <= floor * (1.0 + 1e-9)
+            off = np.where(at_floor, np.minimum(off, 0.0), off)
+        np.abs(off, out=off)
+        off *= w
+        residual += off.sum(axis=1)
+        ratio += b * q_b
+        objective += ratio.sum(axis=1)
+        q[:, block] = q_b
+    return q, objective, residual / objective
+
+
+def _unique(rows: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Minima and certificate of convex problems."""
+    return np.ones(rows, dtype=np.int64), np.ones(rows, dtype=bool)
 
 
 def _solution(
     shape: tuple[int, ...],
-    rows: PerDevice,
-    weights: PerDevice,
     q: PerDevice,
     omega: PerDevice | None,
+    objective: NDArray[np.float64],
     multiplier: NDArray[np.float64],
     residual: NDArray[np.float64],
     minima: NDArray[np.int64],
     certified: NDArray[np.bool_],
 ) -> Solution:
-    objective = (weights / q + rows * q).sum(axis=1)
     optimal = bool(certified.all()) and bool((residual <= TOLERANCE).all())
     return Solution(
         probability=q.reshape(*shape, -1),

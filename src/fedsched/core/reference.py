@@ -29,7 +29,7 @@ __all__ = [
     "reference_probabilities",
 ]
 
-_HALVINGS = 80  # of an interval on a logarithmic scale: more than a double can tell apart
+_HALVINGS = 64  # of an interval on a logarithmic scale: more than a double can tell apart
 _FEASIBLE = 1e-12  # by how much the floors may exceed the whole simplex through rounding
 _Array = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ def reference_power(
 
     Example:
         >>> round(reference_power(2.0, 3.0, cost=5.0, noise=1.0, max_power=100.0), 6)
-        0.878842
+        0.788722
         >>> reference_power(2.0, 0.0, cost=5.0, noise=1.0, max_power=100.0)
         100.0
     """
@@ -119,7 +119,7 @@ def reference_probabilities(
     Example:
         >>> solution = reference_probabilities([1.0, 4.0], weight=1.0, draws=1)
         >>> [round(float(q), 4) for q in solution.probability], len(solution.minima)
-        ([0.5883, 0.4117], 1)
+        ([0.588, 0.412], 1)
     """
     problem = _Drawn.checked(price, weight=weight, draws=draws, floor=floor)
     if problem.size == 1:
@@ -138,13 +138,13 @@ def brute_force_probabilities(
     """The same minimum for two or three devices, by a grid over the simplex and zooming.
 
     The grid is even in the logarithms of the ratios of omega (above the floors), so it reaches
-    shares of 1e-17. Every grid point not above its neighbours is zoomed into, save
-    those close to a better one.
+    shares of 1e-17. Grid points not above their neighbours are zoomed into, best first, save those
+    close to a better one.
 
     Example:
         >>> solution = brute_force_probabilities([1.0, 4.0], weight=1.0, draws=1)
         >>> [round(float(q), 4) for q in solution.probability]
-        [0.5883, 0.4117]
+        [0.588, 0.412]
     """
     problem = _Drawn.checked(price, weight=weight, draws=draws, floor=floor)
     if problem.size not in (2, 3):
@@ -152,7 +152,7 @@ def brute_force_probabilities(
             f"price has {problem.size} entries; the grid is meant for 2 or 3, "
             "use reference_probabilities for other sizes"
         )
-    axis = np.linspace(-40.0, 40.0, 8001 if problem.size == 2 else 321)
+    axis = np.linspace(-40.0, 40.0, 4001 if problem.size == 2 else 321)
     logs = _mesh([axis] * (problem.size - 1) + [np.zeros(1)])[..., 0, :]
     values = _objective(problem, _t_of_shares(problem, logs))
     lowest = np.ones_like(values, dtype=bool)
@@ -161,15 +161,15 @@ def brute_force_probabilities(
         lowest &= values <= padded[tuple(slice(s, s + len(axis)) for s in shift)]
     starts = logs[lowest][np.argsort(values[lowest], kind="stable")]
     found = []
-    for start in _apart(starts, distance=1.0, most=40):
-        # ratios to the largest share: long narrow valleys then run along an axis
-        centre, half = start - np.max(start), 2.0 * float(axis[1] - axis[0])
+    for start in _apart(starts, distance=2.0, most=16):
+        order = np.argsort(start)
+        centre, half = _splits(start[order]), 2.0 * float(axis[1] - axis[0])
         for _ in range(60):
-            mesh = _mesh([c + half * (c < 0.0) * np.linspace(-1.0, 1.0, 9) for c in centre])
-            near = _objective(problem, _t_of_shares(problem, mesh))
-            centre = mesh[np.unravel_index(int(np.argmin(near)), near.shape)]
-            half *= 0.7
-        found.append((True, _t_of_shares(problem, centre)))
+            mesh = _mesh([np.linspace(c - half, c + half, 9) for c in centre])
+            t = _t_of_shares(problem, _logs_of_splits(mesh)[..., np.argsort(order)])
+            best = np.unravel_index(int(np.argmin(_objective(problem, t))), t.shape[:-1])
+            centre, half = mesh[best], 0.7 * half
+        found.append((True, t[best]))
     return _best(problem, found)
 
 
@@ -206,7 +206,7 @@ def reference_fixed_size(
     Example:
         >>> solution = reference_fixed_size([1.0, 1.0, 9.0], weight=1.0, size=1.5)
         >>> solution.probability.round(3).tolist()
-        [0.593, 0.593, 0.313]
+        [0.598, 0.598, 0.304]
     """
     b, a, f = _checked(price, weight, floor)
     if not float(np.sum(f)) <= size * (1.0 + _FEASIBLE) or not 0.0 < size <= b.size:
@@ -303,9 +303,9 @@ class _Level:
     sign: _Array
     log: _Array
 
-    def __lt__(self, other: "_Level") -> NDArray[np.bool_]:  # type: ignore[override]
-        larger = self.sign * self.log < self.sign * other.log
-        return (self.sign < other.sign) | ((self.sign == other.sign) & (self.sign != 0) & larger)
+    def __lt__(self, other: "_Level") -> NDArray[np.bool_]:
+        closer = (self.sign == other.sign) & (self.sign * self.log < self.sign * other.log)
+        return np.asarray((self.sign < other.sign) | closer)
 
     @property
     def value(self) -> _Array:
@@ -364,12 +364,12 @@ def _all_rising(problem: _Drawn) -> list[tuple[bool, _Array]]:
     share = -np.expm1(-problem.floor_t / m) + problem.slack / problem.size
     # below this multiplier no omega exceeds its share, so their sum is at most 1
     bound = np.minimum(-m * np.log1p(-share), problem.top_t)
-    lowest = np.min(_slope(bound, problem.b, problem.a, m).value)
+    lowest = np.asarray(np.min(_slope(bound, problem.b, problem.a, m).value))
     tops = _slope(np.minimum(problem.top_t, 700.0 * m), problem.b, problem.a, m).value
     gauge = int(np.argmin(tops))
     others = np.arange(problem.size) != gauge
     b, a = problem.b[gauge], problem.a[gauge]
-    low = np.log(_below(lowest, b, a, m)) - 1e-6
+    low = np.log(_below(lowest, b, a, m)) - 1e-6  # a little further, against rounding
     high = np.log(np.minimum(problem.turn_t[gauge], 700.0 * m))
     if problem.floor_t[gauge] > problem.turn_t[gauge]:
         end = _slope(problem.floor_t[gauge], b, a, m)
@@ -390,7 +390,7 @@ def _one_falling(problem: _Drawn, leader: int) -> list[tuple[bool, _Array]]:
     start = problem.top_t[leader]
     if ends.value[leader] > ends.value[first]:  # above the lowest end the others have no answer
         ceiling = _Level(sign=ends.sign[first], log=ends.log[first])
-        high = math.log(700.0 * m)
+        high = np.asarray(math.log(700.0 * m))
         start = np.exp(_bisect(lambda x: ceiling < _slope(np.exp(x), b, a, m), np.log(start), high))
     stop = 1.0 - m * math.log(at_zero)  # beyond the last root: 1 - omega is below the others' sum
     if start >= stop:
@@ -408,7 +408,7 @@ def _scanned(
 
     def excess(t: _Array) -> _Array:
         rest = _total(_rising(problem, _slope(t, b, a, m), others), m)
-        return rest - np.exp(-np.maximum(t, problem.floor_t[gauge]) / m)
+        return np.asarray(rest - np.exp(-np.maximum(t, problem.floor_t[gauge]) / m))
 
     found = []
     for up, t in _roots(excess, grid):
@@ -479,6 +479,23 @@ def _apart(points: _Array, *, distance: float, most: int) -> list[_Array]:
         if len(kept) < most and all(np.max(np.abs(point - x)) >= distance for x in kept):
             kept.append(point)
     return kept
+
+
+def _splits(logs: _Array) -> _Array:
+    """Logit of the first share in the whole, of the second in what is left, and so on.
+
+    With the smallest share first, long narrow valleys of the objective run along an axis.
+    """
+    rest = np.logaddexp.accumulate(logs[::-1])[::-1]
+    return logs[:-1] - rest[1:]
+
+
+def _logs_of_splits(splits: _Array) -> _Array:
+    """The inverse of ``_splits``: logarithms of the shares."""
+    left = np.zeros((*splits.shape[:-1], 1))
+    logs = -np.logaddexp(0.0, -splits)
+    rests = np.concatenate([left, np.cumsum(-np.logaddexp(0.0, splits), axis=-1)], axis=-1)
+    return np.asarray(rests + np.concatenate([logs, left], axis=-1))
 
 
 def _t_of_shares(problem: _Drawn, logs: _Array) -> _Array:

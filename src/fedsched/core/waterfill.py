@@ -42,7 +42,7 @@ def waterfill(
         np.clip(q, floor, 1.0, out=q)
         total = q.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore", invalid="ignore"):
-            moving = np.where(free, q, 0.0)
+            moving = q * free
             held = total - moving.sum(axis=1, keepdims=True)
             slope = 0.5 * (moving**3 / weight).sum(axis=1, keepdims=True)
             share = total - held
@@ -53,7 +53,7 @@ def waterfill(
         below = total < size
         low = np.where(below, nu, low)
         high = np.where(below, high, nu)
-        if np.all((np.abs(total - size) <= 1e-15 * size) | (high - low <= 4e-16 * np.abs(high))):
+        if np.all((np.abs(total - size) <= 1e-14 * size) | (high - low <= 4e-16 * np.abs(high))):
             break
         inside = (guess > low) & (guess < high) & (goal > 0.0)
         nu = np.where(inside, guess, 0.5 * (low + high))

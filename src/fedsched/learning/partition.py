@@ -114,7 +114,7 @@ class Partition:
         """Positions of the device's samples among the training images, shape (size of device,)."""
         if not 0 <= device < self.devices:
             raise InputError(f"device must lie in 0 .. {self.devices - 1}, got {device}")
-        size = self.size if isinstance(self.size, int) else int(self.size[device])
+        size = int(np.broadcast_to(self.size, (self.devices,))[device])
         random = stream(self.seed, "data", device)
         classes = len(self.index.count)
         probability = class_probabilities(self.alpha, classes, random)

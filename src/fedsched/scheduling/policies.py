@@ -1,0 +1,287 @@
+"""Policies: from the gains of one round to probabilities and powers. State in, state out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsched.core.checks import positive_number, whole_number
+from fedsched.core.power import power_unchecked
+from fedsched.core.uplink import Uplink
+from fedsched.errors import InputError, UnknownNameError
+from fedsched.records import Cohort, Decision, PerDevice
+from fedsched.scheduling.designs import AbstractDesign, make_design
+from fedsched.scheduling.queues import advance_queue
+
+__all__ = ["POLICIES", "AbstractPolicy", "Full", "Lyapunov", "PolicyState", "Uniform", "make_policy"]
+
+PolicyState = Mapping[str, NDArray[np.float64]]  # arrays by name, so that it can be saved
+
+
+class AbstractPolicy(ABC):
+    """Decides, from the gains of one round and its own state, who takes part and at what power."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What tables and figures call it."""
+
+    @abstractmethod
+    def init(self, devices: int) -> PolicyState:
+        """The state before the first round."""
+
+    @abstractmethod
+    def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
+        """Probabilities and powers for gains > 0 (NaN: unreachable), and the next state."""
+
+    @abstractmethod
+    def draw(self, decision: Decision, rng: np.random.Generator) -> Cohort:
+        """The cohort of a decision, each member with its weight."""
+
+
+def _shares(data_weight: PerDevice | None, devices: int) -> PerDevice:
+    """Each device's share of the data: 1/N unless given."""
+    if data_weight is None:
+        return np.full(devices, 1.0 / devices)
+    if len(data_weight) != devices:
+        raise InputError(
+            f"data_weight has {len(data_weight)} values for {devices} devices; give one per device"
+        )
+    return data_weight
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Lyapunov(AbstractPolicy):
+    r"""Drift plus penalty: the paper's policy, with any of the three designs.
+
+    Each round it minimises, given the queues Z,
+
+    .. math:: V \sum_n \Big( \frac{N p_n^2}{q_n} + \lambda \tau_n(P_n) q_n \Big)
+              + \sum_n Z_n P_n q_n ,
+
+    first over the powers (Theorem 2, independent of q), then over the probabilities its design
+    allows, with weight :math:`a_n = V N p_n^2` and price
+    :math:`b_n = V \lambda \tau_n + Z_n P_n`. With equal data :math:`a_n = V / N`.
+
+    Attributes:
+        design: how cohorts are drawn.
+        uplink: the link that is shared.
+        v: V, the weight of the objective against the queues.
+        lam: lambda, the price of a second of airtime against the convergence term 1/q.
+        budget_w: the average power each device may spend, Pbar.
+        floor: a least probability for every reachable device.
+        data_weight: p, each device's share of the data; equal shares if None.
+        as_printed: Theorem 2 with the paper's ln(2)^2.
+    """
+
+    design: AbstractDesign
+    uplink: Uplink
+    v: float
+    lam: float
+    budget_w: float
+    floor: float = 0.0
+    data_weight: PerDevice | None = field(default=None, compare=False)
+    as_printed: bool = False
+
+    def __post_init__(self) -> None:
+        positive_number("v", self.v)
+        positive_number("lam", self.lam)
+        positive_number("budget_w", self.budget_w)
+        if not 0.0 <= self.floor < 1.0:
+            raise InputError(f"qmin must lie in [0, 1), got {self.floor}; it is a probability")
+
+    @property
+    def name(self) -> str:
+        return "lyapunov"
+
+    def init(self, devices: int) -> PolicyState:
+        whole_number("devices", devices)
+        return {"queue": np.zeros(devices)}
+
+    def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
+        queue = state["queue"]
+        reachable = gain == gain  # not NaN
+        everyone = bool(reachable.all())
+        g, z = (gain, queue) if everyone else (gain[reachable], queue[reachable])
+        if len(g) == 0:
+            decision = _nobody(len(gain))
+            return decision, {"queue": self._next(queue, decision)}
+        cost = self.v * self.lam * self.uplink.bits / self.uplink.bandwidth_hz
+        log2_factor = float(np.log(2.0)) ** (2 if self.as_printed else 1)
+        power = power_unchecked(
+            g, z, cost, self.uplink.noise_w, self.uplink.max_power_w, log2_factor
+        )
+        price = (self.v * self.lam) * self.uplink.airtime_s(g, power) + z * power
+        weight: float | PerDevice = self.v / len(gain)
+        if self.data_weight is not None:
+            weight = self.v * len(gain) * _shares(self.data_weight, len(gain))[reachable] ** 2
+        solution = self.design.solve(price, weight, self.floor)
+        decision = Decision(
+            probability=_spread(solution.probability, reachable, everyone),
+            draw_probability=None
+            if solution.draw_probability is None
+            else _spread(solution.draw_probability, reachable, everyone),
+            power_w=_spread(power, reachable, everyone),
+            residual=float(solution.residual),
+        )
+        solution.raise_for_status()
+        return decision, {"queue": self._next(queue, decision)}
+
+    def _next(self, queue: PerDevice, decision: Decision) -> PerDevice:
+        return advance_queue(
+            queue,
+            power_w=decision.power_w,
+            probability=decision.probability,
+            budget_w=self.budget_w,
+        )
+
+    def draw(self, decision: Decision, rng: np.random.Generator) -> Cohort:
+        devices = len(decision.probability)
+        return self.design.draw(decision, _shares(self.data_weight, devices), rng)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Uniform(AbstractPolicy):
+    r"""All reachable devices alike, whatever their channel: the baseline.
+
+    The power is constant and spends the budget exactly: :math:`P = \min(P_{\max}, \bar P / q)`.
+    (The paper prints :math:`\bar P q` with :math:`q = 1/(1-(1-1/N)^m)`, which is the weight.)
+    """
+
+    design: AbstractDesign
+    uplink: Uplink
+    budget_w: float
+    data_weight: PerDevice | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        positive_number("budget_w", self.budget_w)
+
+    @property
+    def name(self) -> str:
+        return "uniform"
+
+    def init(self, devices: int) -> PolicyState:
+        whole_number("devices", devices)
+        return {}
+
+    def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
+        reachable = gain == gain
+        count = int(reachable.sum())
+        if count == 0:
+            return _nobody(len(gain)), state
+        q, omega = self.design.uniform(count)
+        power = min(self.uplink.max_power_w, self.budget_w / q)
+        return Decision(
+            probability=q * reachable,
+            draw_probability=None if omega is None else omega * reachable,
+            power_w=np.full(len(gain), power),
+            residual=0.0,
+        ), state
+
+    def draw(self, decision: Decision, rng: np.random.Generator) -> Cohort:
+        devices = len(decision.probability)
+        return self.design.draw(decision, _shares(self.data_weight, devices), rng)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Full(AbstractPolicy):
+    """Every reachable device in every round, at its average budget."""
+
+    uplink: Uplink
+    budget_w: float
+    data_weight: PerDevice | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        positive_number("budget_w", self.budget_w)
+
+    @property
+    def name(self) -> str:
+        return "full"
+
+    def init(self, devices: int) -> PolicyState:
+        whole_number("devices", devices)
+        return {}
+
+    def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
+        power = min(self.uplink.max_power_w, self.budget_w)
+        return Decision(
+            probability=(gain == gain).astype(np.float64),
+            draw_probability=None,
+            power_w=np.full(len(gain), power),
+            residual=0.0,
+        ), state
+
+    def draw(self, decision: Decision, rng: np.random.Generator) -> Cohort:
+        del rng  # nothing is left to chance
+        device = np.flatnonzero(decision.probability).astype(np.int64)
+        shares = _shares(self.data_weight, len(decision.probability))
+        return Cohort(device=device, weight=shares[device])
+
+
+def _nobody(devices: int) -> Decision:
+    """A round in which no device can be reached."""
+    nothing = np.zeros(devices)
+    return Decision(
+        probability=nothing, draw_probability=nothing, power_w=nothing.copy(), residual=0.0
+    )
+
+
+def _spread(values: PerDevice, reachable: NDArray[np.bool_], everyone: bool) -> PerDevice:
+    """Values of the reachable devices among all, 0 elsewhere."""
+    if everyone:
+        return values
+    full = np.zeros(len(reachable))
+    full[reachable] = values
+    return full
+
+
+POLICIES = ("full", "lyapunov", "uniform")
+
+
+def make_policy(
+    name: str,
+    *,
+    uplink: Uplink,
+    draws: int,
+    design: str = "with-replacement",
+    v: float = 100.0,
+    lam: float = 100.0,
+    budget_w: float = 1.0,
+    floor: float = 0.0,
+    data_weight: PerDevice | None = None,
+    as_printed: bool = False,
+) -> AbstractPolicy:
+    """The policy of that name; the defaults are the paper's.
+
+    Example:
+        >>> from fedsched.core.uplink import PAPER_UPLINK
+        >>> make_policy("uniform", uplink=PAPER_UPLINK, draws=10).name
+        'uniform'
+    """
+    if name == "full":
+        return Full(uplink=uplink, budget_w=budget_w, data_weight=data_weight)
+    if name == "uniform":
+        return Uniform(
+            design=make_design(design, draws),
+            uplink=uplink,
+            budget_w=budget_w,
+            data_weight=data_weight,
+        )
+    if name == "lyapunov":
+        return Lyapunov(
+            design=make_design(design, draws),
+            uplink=uplink,
+            v=v,
+            lam=lam,
+            budget_w=budget_w,
+            floor=floor,
+            data_weight=data_weight,
+            as_printed=as_printed,
+        )
+    raise UnknownNameError("policy", name, POLICIES)
