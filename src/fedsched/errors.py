@@ -48,7 +48,7 @@ did you mean 'heterogeneous'? (known: heterogeneous, homogeneous)
     def __init__(self, field: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
         near = difflib.get_close_matches(name, names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ";"
+        hint = f"; did you mean {near[0]!r}?" if near else ""
         super().__init__(f"{field}: {name!r} is not known{hint} (known: {', '.join(names)})")
 
 

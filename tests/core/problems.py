@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "TWO_MINIMA_ON_ONE_BRANCH",
     "DrawProblem",
     "draw_problems",
     "feasible_floor",
@@ -36,6 +37,13 @@ class DrawProblem:
             "draws": self.draws,
             "floor": self.floor,
         }
+
+
+# Equal weights. The cheapest device has two minima and a saddle on its falling branch, at omega
+# 0.287, 0.307 and 0.326, and no minimum has all devices rising; the first is the better by 1e-7.
+TWO_MINIMA_ON_ONE_BRANCH = DrawProblem(
+    price=np.array([1.155524, 1.156048, 1.156966, 1.524959]), weight=1.0, draws=10
+)
 
 
 def objective(price: ArrayLike, weight: ArrayLike, probability: ArrayLike) -> float:

@@ -1,3 +1,4 @@
+import fcntl
 import hashlib
 import http.server
 import io
@@ -298,6 +299,19 @@ def test_processes_that_fetch_at_once_do_no_harm(tmp_path, archive):
         assert process.returncode == 0, said.decode()
     assert cached(tmp_path) == CONTENT
     assert {path.name for path in (tmp_path / "cifar10").iterdir()} == {".lock", *NAMES}
+
+
+def test_a_process_that_fetches_waits_for_the_one_before(tmp_path, archive):
+    (tmp_path / "cifar10").mkdir()
+    waiting = threading.Thread(target=fetch_cifar10, args=(tmp_path,), kwargs={"archive": archive})
+    with (tmp_path / "cifar10" / ".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        assert {path.name for path in (tmp_path / "cifar10").iterdir()} == {".lock"}
+    waiting.join(30)
+    assert cached(tmp_path) == CONTENT
 
 
 @pytest.mark.skipif(

@@ -19,9 +19,9 @@ Let :math:`q^* = \min(1, \sqrt{a / b})` be what each device would choose alone a
 * :math:`S < 1`, too little is wanted: at a minimum at most one device sits where its term is
   concave, on its falling branch, and with one weight for all it is k, the cheapest (``search``
   proves it). With k on its falling branch the unknown is :math:`U = 1 - \omega_k`, the sum of
-  the others; with k on its rising branch it is nu. Each of the two cases has at most one root
-  here by a bound, or the row is left to ``search``: U can be bounded from above and from below by
-  a map that only shrinks what is possible.
+  the others; with k on its rising branch it is nu. A minimum of one kind is accepted at once
+  where bounds exclude all others; where each kind may have one, both are found and compared,
+  and a scan of U proves that there is no third. What remains is left to ``search``.
 """
 
 from collections.abc import Callable
@@ -39,6 +39,7 @@ _SWEEPS = 16
 # Enough devices to place the start of the iteration.
 _SAMPLE = 4_000
 _SHRINKS = 8
+_SCAN = 16
 # The sum of omegas, before it is made exact; steps are quadratic, so 1e-6 was the last one.
 _TOLERANCE = 1e-11
 # Bounds are pushed outwards by this much, far more than rounding can move them.
@@ -58,6 +59,7 @@ class NewtonResult:
     draw_probability: PerDevice  # (rows, devices); their sum is 1 up to the tolerance
     multiplier: NDArray[np.float64]  # (rows,)
     certified: Bools  # (rows,)
+    minima: NDArray[np.int64]  # (rows,), how many were found and compared
 
 
 def solve_rows(price: PerDevice, weight: PerDevice, draws: int, floor: float) -> NewtonResult:
@@ -68,7 +70,10 @@ def solve_rows(price: PerDevice, weight: PerDevice, draws: int, floor: float) ->
     """
     rows = _Rows(price, weight, draws, floor)
     result = NewtonResult(
-        np.empty_like(price), np.zeros(len(price)), np.zeros(len(price), dtype=bool)
+        draw_probability=np.empty_like(price),
+        multiplier=np.zeros(len(price)),
+        certified=np.zeros(len(price), dtype=bool),
+        minima=np.ones(len(price), dtype=np.int64),
     )
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         alone, wanted = _alone(rows)
@@ -77,6 +82,8 @@ def solve_rows(price: PerDevice, weight: PerDevice, draws: int, floor: float) ->
         _settle(convex, rows, alone, wanted, _convex, result)
         _settle(pending, rows, alone, wanted, _cheapest_falling, result)
         _settle(pending & ~result.certified, rows, alone, wanted, _all_rising, result)
+        for row in np.flatnonzero(pending & ~result.certified):
+            _compare_both(row, rows, alone, wanted, result)
     return result
 
 
@@ -278,41 +285,133 @@ def _solve_for_nu(state: _State, nu: Row, nu_most: Row, whole: float) -> _Answer
 def _cheapest_falling(rows: _Rows, alone: PerDevice, wanted: Row) -> _Answer:
     """Too little is wanted, and the cheapest device takes what the others leave."""
     k = _Cheapest(rows)
-    rest = wanted - alone[k.at]
-    y_most = np.minimum(rows.b, rows.y_most)
-    state = _State(rows, y_most.copy(), k.y_turn, y_most)
-    nu, nu_slope = k.price_of(rest)
-    done = np.zeros(nu.shape, dtype=bool)
-    lost = np.zeros(nu.shape, dtype=bool)
-    for _ in range(_SWEEPS):
-        total, slope, moved = state.sweep(nu, k.index)
-        gap = total - rest
-        done = (np.abs(gap) <= _TOLERANCE * rest) & (moved <= 1e-6 * total)
-        if (done | lost).all():
-            break
-        # Newton on others(nu(U)) - U; at a minimum its derivative is negative.
-        steepness = np.minimum(slope * nu_slope - 1.0, -0.02)
-        rest = np.where(done, rest, np.maximum(rest - gap / steepness, 0.0))
-        lost |= rest >= k.rest_turn
-        rest = np.minimum(rest, k.rest_turn)
-        nu_next, nu_slope = k.price_of(rest)
-        state.move(nu_next - nu)
-        nu = nu_next
-    if done.any():
-        done &= _one_root_at_most(rows, k)
-    state.w[k.at] = 1.0 - rest
-    return state.w, nu, done & (rows.floor <= k.q_turn)
+    omega, nu, found = _falling_root(rows, k, alone, wanted)
+    if found.any():
+        found &= _one_root_at_most(rows, k)
+    return omega, nu, found & (rows.floor <= k.q_turn)
 
 
 def _all_rising(rows: _Rows, alone: PerDevice, wanted: Row) -> _Answer:
     """Too little is wanted, and nobody sits on a falling branch."""
     k = _Cheapest(rows)
-    none_falling = _no_root_at_all(rows, k, alone, wanted)
+    none_falling = _no_root_at_all(rows, k, alone, wanted) & (rows.floor <= k.q_turn)
+    if not none_falling.any():
+        return alone, wanted, none_falling
+    omega, nu, found = _rising_root(rows, k)
+    return omega, nu, found & none_falling
+
+
+def _falling_root(rows: _Rows, k: "_Cheapest", alone: PerDevice, wanted: Row) -> _Answer:
+    """The stationary point where k takes most: Newton from the least the others can take."""
+    rest = wanted - alone[k.at]
+    y_most = np.minimum(rows.b, rows.y_most)
+    state = _State(rows, y_most.copy(), k.y_turn, y_most)
+    nu, nu_slope = k.price_of(rest)
+    found, lost = (np.zeros(nu.shape, dtype=bool) for _ in range(2))
+    for _ in range(_SWEEPS):
+        total, slope, moved = state.sweep(nu, k.index)
+        gap = total - rest
+        found = (np.abs(gap) <= _TOLERANCE * rest) & (moved <= 1e-6 * total)
+        if (found | lost).all():
+            break
+        # Newton on others(nu(U)) - U; at a minimum its derivative is negative.
+        steepness = np.minimum(slope * nu_slope - 1.0, -0.02)
+        rest = np.where(found, rest, np.maximum(rest - gap / steepness, 0.0))
+        lost |= rest >= k.rest_turn
+        rest = np.minimum(rest, k.rest_turn)
+        nu_next, nu_slope = k.price_of(rest)
+        state.move(nu_next - nu)
+        nu = nu_next
+    state.w[k.at] = 1.0 - rest
+    return state.w, nu, found & ~lost
+
+
+def _rising_root(rows: _Rows, k: "_Cheapest") -> _Answer:
+    """The stationary point with every device on its rising branch, if there is one."""
     nu_most, _ = k.price_of(k.rest_turn)
     y_most = np.minimum(rows.b, rows.y_most)
     state = _State(rows, y_most.copy(), k.y_turn, y_most)
-    w, nu, done = _solve_for_nu(state, np.zeros_like(wanted), nu_most * (1.0 - 1e-9), 1.0)
-    return w, nu, done & none_falling & (rows.floor <= k.q_turn)
+    return _solve_for_nu(state, np.zeros_like(nu_most), nu_most * (1.0 - 1e-9), 1.0)
+
+
+def _compare_both(
+    row: int, rows: _Rows, alone: PerDevice, wanted: Row, result: NewtonResult
+) -> None:
+    """One row in which k may fall or rise: find both points, keep the better one."""
+    only = np.arange(len(rows.b)) == row
+    part, least = rows.take(only), wanted[only] - alone[only, :].max(axis=1, keepdims=True)
+    k = _Cheapest(part)
+    falls = _count_falling(part, k, float(least[0, 0]))
+    if falls is None or falls > 1 or rows.floor > k.q_turn[0, 0]:
+        return
+    points = [_rising_root(part, k)]
+    if falls == 1:
+        points.append(_falling_root(part, k, alone[only], wanted[only]))
+        if not points[1][2].all():
+            return
+    objectives = []
+    for omega, _, found in points:
+        q = -np.expm1(part.m * np.log1p(-omega))
+        value = float((1.0 / q + part.b * q).sum())
+        objectives.append(value if found.all() else np.inf)
+    best = int(np.argmin(objectives))
+    if not np.isfinite(objectives[best]):
+        return
+    result.draw_probability[row] = points[best][0][0]
+    result.multiplier[row] = points[best][1][0, 0] * float(rows.weight_unit(only)[0])
+    result.certified[row] = True
+    result.minima[row] = int(np.isfinite(objectives).sum())
+
+
+def _count_falling(rows: _Rows, k: "_Cheapest", least: float) -> int | None:
+    """How many minima have k on its falling branch; None if a scan of U cannot tell.
+
+    Between two points s < t of the scan, others(s) > t or others(t) < s excludes a stationary
+    point. Where one is possible, U - others(U) must be provably rising (a minimum where it
+    changes sign) or provably falling (none); where neither can be told the scan is refined.
+    """
+    rest = np.linspace(least * (1.0 - _SLACK), float(k.rest_turn[0, 0]), _SCAN)
+    others, slope = _response(rows, k, rest)
+    for _ in range(_SHRINKS):
+        s, t = rest[:-1], rest[1:]
+        possible = (others[:-1] * (1.0 - 1e-9) <= t) & (others[1:] * (1.0 + 1e-9) >= s)
+        flattest, steepest = k.price_slopes(s, t)
+        # The response of the others rises with U, so its ends bound it.
+        rising = slope[1:] * np.maximum(steepest, 0.0) < 1.0 - 1e-9
+        falling = slope[:-1] * np.maximum(flattest, 0.0) > 1.0 + 1e-9
+        unclear = np.flatnonzero(possible & ~rising & ~falling)
+        if len(unclear) == 0:
+            return int(np.sum(rising & (s < others[:-1]) & (t >= others[1:])))
+        inner = np.linspace(s[unclear], t[unclear], 8, axis=1)[:, 1:-1].ravel()
+        inner_others, inner_slope = _response(rows, k, inner)
+        order = np.argsort(np.concatenate([rest, inner]))
+        rest = np.concatenate([rest, inner])[order]
+        others = np.concatenate([others, inner_others])[order]
+        slope = np.concatenate([slope, inner_slope])[order]
+    return None
+
+
+def _response(
+    rows: _Rows, k: "_Cheapest", rest: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What the others of one row take when k leaves ``rest``, and its derivative in nu."""
+    nu, _ = k.price_of(rest[:, None])
+    others, slope = np.empty(len(rest)), np.empty(len(rest))
+    batch = max(1, (1 << 18) // rows.b.shape[1])
+    for first in range(0, len(rest), batch):
+        points = slice(first, min(first + batch, len(rest)))
+        b = np.repeat(rows.b, points.stop - points.start, axis=0)
+        y_most = np.minimum(b, rows.y_most)
+        state = _State(
+            _Rows(b, np.ones((1, 1)), rows.m, rows.floor), y_most.copy(), k.y_turn, y_most
+        )
+        for _ in range(_SWEEPS):
+            total, derivative, moved = state.sweep(nu[points], np.full(len(b), k.index[0]))
+            if (moved <= 1e-7).all():
+                break
+            state.move(_NONE)
+        others[points], slope[points] = total[:, 0], derivative[:, 0]
+    return others, slope
 
 
 class _Cheapest:
@@ -335,6 +434,18 @@ class _Cheapest:
         above = self.b - 1.0 / q**2
         slope = m * (m - 1) * power * above - 2.0 * (m * power * rest) ** 2 / q**3
         return m * power * rest * above, slope
+
+    def price_slopes(
+        self, low: NDArray[np.float64], high: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bounds, from below and above, of d nu / d rest between two values of rest; one row."""
+        m, b = self.m, float(self.b[0, 0])
+        q_low, q_high = 1.0 - low**m, 1.0 - high**m
+        least = m * (m - 1) * low ** (m - 2) * (b - 1.0 / q_high**2)
+        least -= 2.0 * (m * high ** (m - 1)) ** 2 / q_high**3
+        most = m * (m - 1) * high ** (m - 2) * (b - 1.0 / q_low**2)
+        most -= 2.0 * (m * low ** (m - 1)) ** 2 / q_low**3
+        return least, most
 
 
 def _inflection(b: Row, r: float) -> Row:

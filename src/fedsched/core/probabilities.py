@@ -66,7 +66,8 @@ def optimal_probabilities(
         omega, multiplier = waterfill(rows, weights, 1.0, floor)
     else:
         fast = solve_rows(rows, weights, m, floor)
-        omega, multiplier, certified = fast.draw_probability, fast.multiplier, fast.certified
+        omega, multiplier = fast.draw_probability, fast.multiplier
+        minima, certified = fast.minima, fast.certified
     for row in np.flatnonzero(~certified):
         result = search(rows[row], np.broadcast_to(weights, rows.shape)[row], m, floor)
         omega[row], multiplier[row] = result.draw_probability, result.multiplier

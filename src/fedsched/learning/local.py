@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -17,29 +16,13 @@ from fedsched.errors import InputError
 from fedsched.learning.dataset import Dataset
 from fedsched.learning.models import flatten
 from fedsched.learning.partition import Indices, Partition
+from fedsched.learning.updates import Evaluation, LocalUpdate, add_up
 from fedsched.randomness import stream
 
-__all__ = ["Evaluation", "LocalTrainer", "LocalUpdate", "augment", "minibatches"]
+__all__ = ["LocalTrainer", "augment", "minibatches"]
 
 # Test images a forward pass; sums are formed by these chunks whoever computes them.
 EVALUATION_CHUNK = 200
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LocalUpdate:
-    """What one device sends back."""
-
-    delta: NDArray[np.float32]  # y - x, shape (d,)
-    loss: float  # mean minibatch loss over the steps
-    steps: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """How the model does on the test set."""
-
-    accuracy: float
-    loss: float  # mean cross-entropy, nats
 
 
 def minibatches(
@@ -158,7 +141,7 @@ class LocalTrainer:
 
     def evaluate(self, parameters: NDArray[np.float32]) -> Evaluation:
         """Accuracy and mean loss on the test set."""
-        return combine(self.evaluate_chunk(parameters, start) for start in self.chunks())
+        return add_up(self.evaluate_chunk(parameters, start) for start in self.chunks())
 
     def chunks(self) -> range:
         """Where the chunks of the test set begin, by which it is evaluated."""
@@ -195,14 +178,6 @@ class LocalTrainer:
                     parameter.add_(parameter.grad, alpha=-self._learning_rate)
                     parameter.grad = None
         return loss.detach()
-
-
-def combine(chunks: Iterator[tuple[int, int, float]]) -> Evaluation:
-    """Add up the chunks of an evaluation, in their order."""
-    images, correct, loss = 0, 0, 0.0
-    for chunk_images, chunk_correct, chunk_loss in chunks:
-        images, correct, loss = images + chunk_images, correct + chunk_correct, loss + chunk_loss
-    return Evaluation(accuracy=correct / images, loss=loss / images)
 
 
 def _torch_device(name: str) -> torch.device:

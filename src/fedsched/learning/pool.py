@@ -15,16 +15,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import connection, get_context
 from multiprocessing.shared_memory import SharedMemory
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, final
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import FedschedError, InputError
 from fedsched.learning.spec import TrainerSpec
-
-if TYPE_CHECKING:
-    from fedsched.learning.local import Evaluation, LocalUpdate
+from fedsched.learning.updates import Evaluation, LocalUpdate, add_up
 
 __all__ = ["AbstractTrainingPool", "InProcessPool", "ProcessPool", "training_pool"]
 
@@ -48,11 +46,11 @@ class AbstractTrainingPool(ABC):
         parameters: NDArray[np.float32],
         devices: Sequence[int] | NDArray[np.int64],
         round: int,  # noqa: A002 - the project's word for t
-    ) -> "Iterator[LocalUpdate]":
+    ) -> Iterator[LocalUpdate]:
         """Train each device from the same parameters; updates come in the order of ``devices``."""
 
     @abstractmethod
-    def evaluate(self, parameters: NDArray[np.float32]) -> "Evaluation":
+    def evaluate(self, parameters: NDArray[np.float32]) -> Evaluation:
         """Accuracy and loss on the test set."""
 
     @abstractmethod
@@ -99,12 +97,12 @@ class InProcessPool(AbstractTrainingPool):
         parameters: NDArray[np.float32],
         devices: Sequence[int] | NDArray[np.int64],
         round: int,  # noqa: A002 - the project's word for t
-    ) -> "Iterator[LocalUpdate]":
+    ) -> Iterator[LocalUpdate]:
         """Train each device from the same parameters; updates come in the order of ``devices``."""
         for device in devices:
             yield self._trainer.train(parameters, int(device), round)
 
-    def evaluate(self, parameters: NDArray[np.float32]) -> "Evaluation":
+    def evaluate(self, parameters: NDArray[np.float32]) -> Evaluation:
         """Accuracy and loss on the test set."""
         return self._trainer.evaluate(parameters)
 
@@ -116,7 +114,7 @@ class InProcessPool(AbstractTrainingPool):
 class ProcessPool(AbstractTrainingPool):
     """Trains devices in worker processes.
 
-    The calling process loads neither the data nor torch's kernels. Close it, or use it as a context
+    The calling process itself loads neither the data nor torch. Close it, or use it as a context
     manager; workers also end by themselves when the calling process ends in whatever way.
     """
 
@@ -151,20 +149,16 @@ class ProcessPool(AbstractTrainingPool):
         parameters: NDArray[np.float32],
         devices: Sequence[int] | NDArray[np.int64],
         round: int,  # noqa: A002 - the project's word for t
-    ) -> "Iterator[LocalUpdate]":
+    ) -> Iterator[LocalUpdate]:
         """Train each device from the same parameters; updates come in the order of ``devices``."""
-        from fedsched.learning.local import LocalUpdate
-
         commands = [("train", int(device), round) for device in devices]
         for slot, (loss, steps) in self._in_order(parameters, commands):
             yield LocalUpdate(delta=self._rows[slot].copy(), loss=loss, steps=steps)
 
-    def evaluate(self, parameters: NDArray[np.float32]) -> "Evaluation":
+    def evaluate(self, parameters: NDArray[np.float32]) -> Evaluation:
         """Accuracy and loss on the test set."""
-        from fedsched.learning.local import combine
-
         commands = [("evaluate", start) for start in self._chunks]
-        return combine(result for _, result in self._in_order(parameters, commands))
+        return add_up(result for _, result in self._in_order(parameters, commands))
 
     def close(self) -> None:
         """Stop the workers and give back their memory; may be called twice."""

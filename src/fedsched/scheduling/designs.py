@@ -22,7 +22,14 @@ from fedsched.core.solution import Solution
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.records import Cohort, Decision, PerDevice
 
-__all__ = ["DESIGNS", "AbstractDesign", "FixedSize", "Independent", "WithReplacement", "make_design"]
+__all__ = [
+    "DESIGNS",
+    "AbstractDesign",
+    "FixedSize",
+    "Independent",
+    "WithReplacement",
+    "make_design",
+]
 
 
 class AbstractDesign(ABC):
@@ -40,9 +47,7 @@ class AbstractDesign(ABC):
     def members(self, decision: Decision, rng: np.random.Generator) -> NDArray[np.int64]:
         """The devices of one cohort, ascending."""
 
-    def draw(
-        self, decision: Decision, data_weight: PerDevice, rng: np.random.Generator
-    ) -> Cohort:
+    def draw(self, decision: Decision, data_weight: PerDevice, rng: np.random.Generator) -> Cohort:
         """One cohort, each member with the weight of its update."""
         device = self.members(decision, rng)
         return Cohort(device=device, weight=data_weight[device] / decision.probability[device])

@@ -16,7 +16,15 @@ from fedsched.records import Cohort, Decision, PerDevice
 from fedsched.scheduling.designs import AbstractDesign, make_design
 from fedsched.scheduling.queues import advance_queue
 
-__all__ = ["POLICIES", "AbstractPolicy", "Full", "Lyapunov", "PolicyState", "Uniform", "make_policy"]
+__all__ = [
+    "POLICIES",
+    "AbstractPolicy",
+    "Full",
+    "Lyapunov",
+    "PolicyState",
+    "Uniform",
+    "make_policy",
+]
 
 PolicyState = Mapping[str, NDArray[np.float64]]  # arrays by name, so that it can be saved
 

@@ -1,0 +1,57 @@
+"""The command line. Commands are imported when called, so that ``--help`` answers at once."""
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from fedsched.errors import FedschedError
+
+__all__ = ["main"]
+
+# Command -> module that defines it, and the line shown by --help.
+_COMMANDS = {
+    "schedule": "schedule without training: probabilities, powers and airtime over many rounds",
+}
+
+
+class _Commands(click.Group):
+    """Finds a command's module when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"fedsched.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"unknown command {args[0]!r}; known are {', '.join(_COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="fedsched")
+def _fedsched() -> None:
+    """Device scheduling for federated learning over a shared wireless uplink."""
+
+
+def main() -> None:
+    """Run the command line; anything raised on purpose becomes a sentence and exit code 2."""
+    try:
+        _fedsched(prog_name="fedsched")
+    except FedschedError as error:
+        click.echo(f"fedsched: {error}", err=True)
+        sys.exit(2)

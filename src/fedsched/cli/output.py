@@ -1,0 +1,45 @@
+"""What commands share: tables and progress on the terminal, JSON for programs."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+__all__ = ["print_json", "print_table", "track"]
+
+T = TypeVar("T")
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output."""
+    click.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def print_table(title: str, header: list[str], rows: Iterable[list[str]]) -> None:
+    """A table on standard output; the first column is left-aligned, numbers to the right."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for place, name in enumerate(header):
+        table.add_column(name, justify="left" if place == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    # Piped into a file or another program there is no terminal to fit, so nothing is cut off.
+    console = Console()
+    Console(width=console.width if console.is_terminal else 160).print(table)
+
+
+def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
+    """Pass items through with a progress bar on standard error, if that is a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True)
+    with Progress(
+        *columns, TimeRemainingColumn(), console=console, transient=True,
+        disable=not console.is_terminal,
+    ) as progress:  # fmt: skip
+        task = progress.add_task(label, total=total)
+        for item in items:
+            yield item
+            progress.advance(task)

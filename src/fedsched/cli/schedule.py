@@ -1,0 +1,212 @@
+"""``fedsched schedule``: scheduling without training."""
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+
+from fedsched.cli.output import print_json, print_table, track
+from fedsched.core.checks import whole_number
+from fedsched.core.uplink import PAPER_UPLINK, Uplink
+from fedsched.records import ScheduledRound
+from fedsched.results.figures import FIGURE_SUFFIXES, save_figure, schedule_figure
+from fedsched.results.files import output_path
+from fedsched.results.schedule_table import SUFFIXES, write_schedule
+from fedsched.results.tally import ScheduleTally
+from fedsched.scheduling.designs import DESIGNS
+from fedsched.scheduling.policies import POLICIES, AbstractPolicy, make_policy
+from fedsched.simulation import schedule
+from fedsched.wireless import CHANNELS, AbstractChannel, make_channel
+
+__all__ = ["command"]
+
+# What --compare runs unless told otherwise: every policy, with each design it can have.
+_COMPARED = "lyapunov,lyapunov:independent,lyapunov:fixed-size,uniform,uniform:fixed-size,full"
+_FIGURE_V = (1.0, 100.0, 1_000.0, 100_000.0)
+_FIGURE_LAM = (1.0, 10.0, 100.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    """One policy on one channel."""
+
+    policy: str
+    design: str
+    draws: int
+    v: float
+    lam: float
+    budget_w: float
+    qmin: float
+    as_printed: bool
+    uplink: Uplink
+
+    def make(self) -> AbstractPolicy:
+        return make_policy(
+            self.policy,
+            uplink=self.uplink,
+            draws=self.draws,
+            design=self.design,
+            v=self.v,
+            lam=self.lam,
+            budget_w=self.budget_w,
+            floor=self.qmin,
+            as_printed=self.as_printed,
+        )
+
+    @property
+    def label(self) -> str:
+        return self.policy if self.policy == "full" else f"{self.policy}:{self.design}"
+
+
+@click.command("schedule", context_settings={"show_default": True})
+@click.option(
+    "--channel",
+    "channel_name",
+    default="heterogeneous",
+    metavar="NAME|FILE",
+    help=f"One of {', '.join(CHANNELS)}, or a trace: .csv, .parquet, .npz.",
+)
+@click.option("--devices", type=int, help="Number of devices.  [default: 100, or the trace's]")
+@click.option("--policy", default="lyapunov", help=f"One of {', '.join(POLICIES)}.")
+@click.option("--design", default="with-replacement", help=f"One of {', '.join(DESIGNS)}.")
+@click.option("--draws", default=10, help="m: draws a round, or devices for fixed-size.")
+@click.option("--lam", default=100.0, help="lambda: price of a second on air against 1/q.")
+@click.option("--v", default=100.0, help="V: weight of the objective against the power queues.")
+@click.option("--qmin", default=0.0, help="Least probability of every reachable device.")
+@click.option("--rounds", default=4000, help="How many rounds.")
+@click.option("--seed", default=0, help="Seed of channel and sampling.")
+@click.option("--budget-w", default=1.0, help="Average power a device may spend.")
+@click.option("--max-power-w", default=PAPER_UPLINK.max_power_w, help="Peak power of a device.")
+@click.option("--noise-w", default=PAPER_UPLINK.noise_w, help="Noise power.")
+@click.option("--bits", default=float(PAPER_UPLINK.bits), help="Size of an update.")
+@click.option("--bandwidth-hz", default=PAPER_UPLINK.bandwidth_hz, help="Bandwidth of the link.")
+@click.option("--as-printed", is_flag=True, help="Theorem 2 with the paper's ln(2)^2.")
+@click.option(
+    "--compare",
+    is_flag=False,
+    flag_value=_COMPARED,
+    metavar="[POLICY[:DESIGN],...]",
+    help="Run several policies over the same channel draws, side by side.",
+)
+@click.option("--out", metavar="FILE", help=f"Write every round and device: {', '.join(SUFFIXES)}.")
+@click.option(
+    "--plot",
+    metavar="FILE",
+    help=f"Draw the paper's scheduling figures: {', '.join(FIGURE_SUFFIXES)}.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    channel_name: str, devices: int | None, policy: str, design: str, draws: int, lam: float,
+    v: float, qmin: float, rounds: int, seed: int, budget_w: float, max_power_w: float,
+    noise_w: float, bits: float, bandwidth_hz: float, as_printed: bool, compare: str | None,
+    out: str | None, plot: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Schedule without training: who would upload, at what power, and how long it takes."""
+    whole_number("rounds", rounds)
+    whole_number("draws", draws)
+    whole_number("seed", seed, least=0)
+    uplink = Uplink(bits=bits, bandwidth_hz=bandwidth_hz, noise_w=noise_w, max_power_w=max_power_w)
+    case = _Case(
+        policy=policy, design=design, draws=draws, v=v, lam=lam, budget_w=budget_w, qmin=qmin,
+        as_printed=as_printed, uplink=uplink,
+    )  # fmt: skip
+    cases = [case] if compare is None else _compared(case, compare)
+    for each in cases:
+        each.make()  # bad names and numbers are refused before anything runs
+    if out is not None:
+        output_path("out", out, SUFFIXES)
+        if len(cases) > 1:
+            raise click.UsageError("--out takes one policy; leave out --compare")
+    if plot is not None:
+        output_path("plot", plot, FIGURE_SUFFIXES)
+    channel = make_channel(channel_name, devices)
+    reports = [_report(each, channel, rounds, seed, out) for each in cases]
+    if plot is not None:
+        save_figure(_figure(case, channel, rounds, seed), plot)
+    if as_json:
+        about = {"channel": channel_name, "devices": channel.devices, "seed": seed}
+        print_json({**about, **(reports[0] if compare is None else {"compared": reports})})
+        return
+    _print(reports, f"{channel_name}, {channel.devices} devices, {rounds} rounds, seed {seed}")
+    for name in filter(None, (out, plot)):
+        click.echo(f"wrote {name}")
+
+
+def _compared(case: _Case, names: str) -> list[_Case]:
+    cases = []
+    for name in names.split(","):
+        policy, _, design = name.strip().partition(":")
+        cases.append(replace(case, policy=policy, design=design or "with-replacement"))
+    return cases
+
+
+def _rounds(case: _Case, channel: AbstractChannel, seed: int) -> Iterator[ScheduledRound]:
+    running = schedule(channel=channel, policy=case.make(), uplink=case.uplink, seed=seed)
+    return (done for done, _ in running)
+
+
+def _tally(
+    case: _Case, channel: AbstractChannel, rounds: int, seed: int, out: str | None, label: str
+) -> ScheduleTally:
+    tally = ScheduleTally(channel.devices)
+    running: Iterator[ScheduledRound] = itertools.islice(_rounds(case, channel, seed), rounds)
+    if out is not None:
+        running = write_schedule(out, running)
+    for done in track(running, total=rounds, label=label):
+        tally.add(done)
+    return tally
+
+
+def _report(
+    case: _Case, channel: AbstractChannel, rounds: int, seed: int, out: str | None
+) -> dict[str, Any]:
+    began = time.perf_counter()
+    tally = _tally(case, channel, rounds, seed, out, case.label)
+    return {
+        "policy": case.policy,
+        "design": None if case.policy == "full" else case.design,
+        "draws": case.draws,
+        "lam": case.lam,
+        "v": case.v,
+        **tally.summary().as_dict(),
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def _figure(case: _Case, channel: AbstractChannel, rounds: int, seed: int) -> Any:
+    """The paper's figures vary V, then lambda, around the case that was asked for."""
+    ours = replace(case, policy="lyapunov")
+    by_v = {
+        f"V = {v:g}": _tally(replace(ours, v=v), channel, rounds, seed, None, f"V = {v:g}")
+        for v in _FIGURE_V
+    }
+    by_policy = {
+        f"lambda = {lam:g}": _tally(
+            replace(ours, lam=lam), channel, rounds, seed, None, f"lambda = {lam:g}"
+        )
+        for lam in _FIGURE_LAM
+    }
+    baseline = replace(case, policy="uniform")
+    by_policy["uniform"] = _tally(baseline, channel, rounds, seed, None, "uniform")
+    return schedule_figure(by_v, by_policy, budget_w=case.budget_w)
+
+
+def _print(reports: list[dict[str, Any]], title: str) -> None:
+    header = ["policy", "draws", "airtime s/round", "devices/round", "mean 1/q",
+              "worst mean power W", "seconds"]  # fmt: skip
+    rows = [
+        [
+            report["policy"] + (f" ({report['design']})" if report["design"] else ""),
+            "-" if report["policy"] == "full" else str(report["draws"]),
+            f"{report['airtime_s_per_round']:.4f}",
+            f"{report['devices_per_round']:.2f}",
+            f"{report['mean_inverse_probability']:.1f}",
+            f"{report['worst_mean_power_w']:.3f}",
+            f"{report['seconds']:.1f}",
+        ]
+        for report in reports
+    ]
+    print_table(title, header, rows)
