@@ -15,6 +15,7 @@ import difflib
 import importlib
 from collections.abc import Iterable
 from types import ModuleType
+from typing import Self
 
 __all__ = [
     "FedschedError",
@@ -46,10 +47,14 @@ did you mean 'heterogeneous'? (known: heterogeneous, homogeneous)
     """
 
     def __init__(self, field: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=1)
+        self.field, self.name, self.known = field, name, sorted(known)
+        near = difflib.get_close_matches(name, self.known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"{field}: {name!r} is not known{hint} (known: {', '.join(names)})")
+        super().__init__(f"{field}: {name!r} is not known{hint} (known: {', '.join(self.known)})")
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, list[str]]]:
+        # A worker process sends its errors home pickled; by default only the message would travel.
+        return type(self), (self.field, self.name, self.known)
 
 
 class SolveError(FedschedError, ArithmeticError):

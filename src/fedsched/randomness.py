@@ -28,8 +28,14 @@ def stream(seed: int, source: str, *index: int) -> np.random.Generator:
         >>> bool(stream(1, "channel", 3).random() == stream(1, "sampling", 3).random())
         False
     """
-    if seed < 0:
-        raise InputError(f"seed must be a non-negative integer, got {seed}")
+    if not _natural(seed):
+        raise InputError(f"seed must be a non-negative integer, got {seed!r}")
+    if not all(_natural(place) for place in index):
+        raise InputError(f"index of stream {source!r} must be non-negative integers, got {index}")
     # The length keeps ("a", 1) and ("a", 1, 0) apart: SeedSequence pads its key with zeros.
     key = (zlib.crc32(source.encode()), len(index), *index)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
+
+
+def _natural(value: int) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0

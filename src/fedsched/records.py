@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cohort", "Decision", "PerDevice", "ScheduledRound"]
+__all__ = ["Cohort", "Decision", "PerDevice", "ScheduledRound", "TrainedRound"]
 
 PerDevice: TypeAlias = NDArray[np.float64]  # shape (..., devices)
 
@@ -56,3 +56,15 @@ class ScheduledRound:
     def airtime_s(self) -> float:
         """Seconds on air: members take turns."""
         return float(self.upload_s.sum())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainedRound:
+    """One round of training: its schedule, and what the model made of it."""
+
+    scheduled: ScheduledRound
+    parameters: NDArray[np.float32]  # after the round
+    rejected: int  # updates left out because they were not finite
+    train_loss: float  # sum of weight * loss: an unbiased estimate of the global loss; may be NaN
+    accuracy: float  # on the test set; NaN in rounds without evaluation
+    test_loss: float

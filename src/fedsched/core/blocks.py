@@ -11,8 +11,8 @@ def blocks(devices: int) -> Iterator[slice]:
     """Slices that cover ``range(devices)``; one slice for all but very large problems.
 
     Example:
-        >>> [(s.start, s.stop) for s in blocks(10_000)]
-        [(0, 8192), (8192, 10000)]
+        >>> [(s.start, s.stop) for s in blocks(20_000)]
+        [(0, 16384), (16384, 20000)]
     """
     for start in range(0, devices, _LENGTH):
         yield slice(start, min(start + _LENGTH, devices))

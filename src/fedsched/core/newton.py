@@ -427,7 +427,7 @@ class _Cheapest:
         self.rest_turn = np.exp(np.log1p(-self.q_turn) / rows.m)
 
     def price_of(self, rest: Row) -> tuple[Row, Row]:
-        """nu = F_k at omega_k = 1 - rest, and its derivative in rest."""
+        """The multiplier F_k at omega_k = 1 - rest, and its derivative in rest."""
         m = self.m
         power = rest ** (m - 2) if m > 2 else np.ones_like(rest)
         q = 1.0 - power * rest * rest
@@ -519,10 +519,7 @@ def _no_root_at_all(rows: _Rows, k: _Cheapest, alone: PerDevice, wanted: Row) ->
         pushed = np.zeros_like(nu)
         for block in blocks(rows.b.shape[1]):
             b = rows.b[:, block]
-            if push == 0:
-                q_b = np.maximum(1.0 / np.sqrt(b), rows.floor)
-            else:
-                q_b = q[:, block]
+            q_b = np.maximum(1.0 / np.sqrt(b), rows.floor) if push == 0 else q[:, block]
             kappa = np.exp(np.log1p(-q_b) * -rows.r)
             q_b = 1.0 / np.sqrt(np.maximum(b - (nu / m) * kappa, k.y_turn))
             if rows.floor > 0.0:

@@ -50,7 +50,7 @@ def optimal_probabilities(
     Example:
         >>> solution = optimal_probabilities([40.0, 2.0, 2.0], weight=1.0, draws=2)
         >>> solution.probability.round(3).tolist()
-        [0.163, 0.706, 0.706]
+        [0.158, 0.707, 0.707]
         >>> round(float(solution.draw_probability.sum()), 12), solution.status.name
         (1.0, 'OPTIMAL')
     """
@@ -59,21 +59,32 @@ def optimal_probabilities(
     devices = rows.shape[1]
     w_floor = _check_floor(floor, -np.expm1(np.log1p(-floor) / m) if floor < 1 else 1.0, devices, 1)
     minima, certified = _unique(len(rows))
-    if devices == 1 or w_floor * devices >= 1.0 - 1e-15:
+    no_choice = devices == 1 or w_floor * devices >= 1.0 - 1e-15
+    if no_choice:
         omega = np.full_like(rows, 1.0 / devices)
-        multiplier = np.zeros(len(rows))
+        rest = 1.0 - 1.0 / devices
+        slope = m * rest ** (m - 1) * (rows - weights / (1.0 - rest**m) ** 2)
+        multiplier = slope.min(axis=1)
     elif m == 1:
         omega, multiplier = waterfill(rows, weights, 1.0, floor)
     else:
         fast = solve_rows(rows, weights, m, floor)
         omega, multiplier = fast.draw_probability, fast.multiplier
         minima, certified = fast.minima, fast.certified
-    for row in np.flatnonzero(~certified):
-        result = search(rows[row], np.broadcast_to(weights, rows.shape)[row], m, floor)
-        omega[row], multiplier[row] = result.draw_probability, result.multiplier
-        minima[row], certified[row] = result.minima, result.certified
-    omega /= omega.sum(axis=1, keepdims=True)
-    q, objective, residual = _certificate(omega, multiplier, rows, weights, m, floor)
+    searched = np.zeros(len(rows), dtype=bool)
+    doubted = ~certified
+    while True:
+        for row in np.flatnonzero(doubted):
+            result = search(rows[row], np.broadcast_to(weights, rows.shape)[row], m, floor)
+            omega[row], multiplier[row] = result.draw_probability, result.multiplier
+            minima[row], certified[row] = result.minima, result.certified
+        searched |= doubted
+        _make_sum_exact(omega, w_floor)
+        q, objective, residual = _certificate(omega, multiplier, rows, weights, m, floor)
+        # The fast method has few digits where q comes close to 1; the search has them all.
+        doubted = ~(residual <= TOLERANCE) & ~searched
+        if m == 1 or no_choice or not doubted.any():
+            break
     return _solution(shape, q, omega, objective, multiplier, residual, minima, certified)
 
 
@@ -114,18 +125,18 @@ def fixed_size_probabilities(
 
     Example:
         >>> fixed_size_probabilities([9.0, 1.0, 1.0], weight=1.0, size=2).probability.round(3)
-        array([0.278, 0.861, 0.861])
+        array([0.326, 0.837, 0.837])
     """
     rows, weights, shape = _prepare(price, weight)
     if not size > 0:
         raise InputError(f"size must be positive, got {size}; it is how many devices take part")
     _check_floor(floor, floor, rows.shape[1], size)
     q, nu = waterfill(rows, weights, float(size), floor)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        off = np.abs(rows - weights / q**2 - nu[:, None]) * q
-    inside = (q > floor) & (q < 1.0)
+    off = rows - weights / q**2 - nu[:, None]
+    # At a bound only the wish to leave it counts.
+    off = np.where(q <= floor, np.minimum(off, 0.0), np.where(q >= 1.0, np.maximum(off, 0.0), off))
     objective = (weights / q + rows * q).sum(axis=1)
-    residual = np.where(inside, off, 0.0).sum(axis=1) / objective
+    residual = (np.abs(off) * q).sum(axis=1) / objective
     return _solution(shape, q, None, objective, nu, residual, *_unique(len(rows)))
 
 
@@ -159,6 +170,18 @@ def _check_floor(floor: float, least_each: float, devices: int, total: float) ->
     return least_each
 
 
+def _make_sum_exact(omega: PerDevice, least: float) -> None:
+    """Scale, in place, what the devices take above the least, so that rows sum to 1."""
+    if least == 0.0:
+        omega /= omega.sum(axis=1, keepdims=True)
+        return
+    omega -= least
+    np.maximum(omega, 0.0, out=omega)
+    above = omega.sum(axis=1, keepdims=True)
+    omega *= np.where(above > 0.0, (1.0 - least * omega.shape[1]) / above, 0.0)
+    omega += least
+
+
 def _certificate(
     omega: PerDevice,
     multiplier: NDArray[np.float64],
@@ -188,6 +211,7 @@ def _certificate(
         off *= m
         off -= multiplier[:, None]
         if floor > 0.0:
+            np.maximum(q_b, floor, out=q_b)
             at_floor = q_b <= floor * (1.0 + 1e-9)
             off = np.where(at_floor, np.minimum(off, 0.0), off)
         np.abs(off, out=off)

@@ -18,8 +18,8 @@ points R(U) = U. Any of them in [s, t] lies in [R(s), R(t)] too: intervals shrin
 until each holds one fixed point or none.
 
 Candidates that cannot win are passed over by weak duality: for any nu >= 0,
-:math:`\nu + \sum_n \min (\phi_n(\omega) - \nu \omega)` is at most the objective of any point where k
-is on its falling branch, if the minimum runs over the rising branch for n != k and over the ends
+:math:`\nu + \sum_n \min (\phi_n(\omega) - \nu \omega)` is at most the objective of any point where
+k is on its falling branch, if the minimum runs over the rising branch for n != k and over the ends
 of the falling branch, where the term is concave, for k.
 """
 
@@ -64,8 +64,12 @@ class _Problem:
 
     def slope(self, t: PerDevice) -> PerDevice:
         """F, the derivative of each term in omega."""
+        return np.asarray(self.m * np.exp(-t * (1 - 1 / self.m)) * self.margin(t))
+
+    def margin(self, t: PerDevice) -> PerDevice:
+        """Of b over a / q^2, as b - a less a (1 - q^2) / q^2: near q = 1 the digits are there."""
         q = -np.expm1(-t)
-        return np.asarray(self.m * np.exp(-t * (1 - 1 / self.m)) * (self.b - self.a / q**2))
+        return np.asarray((self.b - self.a) - self.a * np.exp(-t) * (1.0 + q) / q**2)
 
     def terms(self, t: PerDevice) -> PerDevice:
         q = -np.expm1(-t)
@@ -75,11 +79,13 @@ class _Problem:
         return float(self.omega(t).sum())
 
     def response(self, t: PerDevice, nu: float) -> PerDevice:
-        """d omega / d nu on the rising branch; 0 at the floor."""
+        """The derivative of omega in nu on the rising branch; 0 at the floor."""
         q = -np.expm1(-t)
         curvature = 2.0 * self.a * (self.m * np.exp(-t * (1 - 1 / self.m))) ** 2 / q**3
         curvature -= (self.m - 1) * nu * np.exp(t / self.m)
-        return np.where(t > self.t_least, 1.0 / np.maximum(curvature, 0.0), 0.0)
+        # What responds from its floor comes to rest a few roundings above it.
+        free = t > self.t_least * (1.0 + 1e-13)
+        return np.where(free, 1.0 / np.maximum(curvature, 0.0), 0.0)
 
     def excess(self, nu: float, low: PerDevice, high: PerDevice) -> tuple[float, float]:
         """By how much the sum exceeds 1 when all respond to nu, and its derivative."""
@@ -92,7 +98,7 @@ class _Problem:
         for _ in range(_BISECTIONS):
             q = -np.expm1(-t)
             outer = self.m * np.exp(-t * (1 - 1 / self.m))
-            inner = self.b - self.a / q**2
+            inner = self.margin(t)
             miss = outer * inner - nu
             low, high = np.where(miss < 0.0, t, low), np.where(miss < 0.0, high, t)
             # Newton in t once the bracket is narrow, into its middle before and where Newton
@@ -129,20 +135,23 @@ def _make(b: PerDevice, a: PerDevice, m: int, floor: float) -> _Problem:
     # 1 - sqrt(a/b) without cancellation; b <= a wants q = 1, t = infinity.
     rest = np.maximum(b - a, 0.0) / np.maximum(b, a) / (1.0 + root)
     t_base = np.maximum(np.where(root < 0.5, -np.log1p(-root), -np.log(rest)), t_least)
-    q_turn = _inflection(a, b, m)
-    t_turn = np.maximum(-np.log1p(-q_turn), t_base)
+    t_turn = np.maximum(_inflection(a, b, m), t_base)
     return _Problem(a, b, m, t_least, t_base, t_turn)
 
 
 def _inflection(a: PerDevice, b: PerDevice, m: int) -> PerDevice:
-    """Root in (0, 1] of the increasing cubic r b q^3 + (2-r) a q - 2a, by bisection."""
+    """Root of the increasing cubic r b q^3 + (2-r) a q - 2a as t, by bisection."""
     r = (m - 1) / m
-    low, high = np.zeros_like(b), np.ones_like(b)
+    low, high = np.full_like(b, 1e-120), np.full_like(b, 750.0)
     for _ in range(80):
-        middle = 0.5 * (low + high)
-        below = r * b * middle**3 + (2.0 - r) * a * middle < 2.0 * a
+        middle = _between(low, high)
+        q, rest = -np.expm1(-middle), np.exp(-middle)
+        # Close to q = 1 the cubic is written in 1 - q, whose digits count there.
+        cubic = r * b * q**3 + (2.0 - r) * a * q < 2.0 * a
+        in_rest = r * (b - a) < (r * b * (1.0 + q + q * q) + (2.0 - r) * a) * rest
+        below = np.where(q < 0.5, cubic, in_rest)
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return high
+    return np.where(b > a, high, np.inf)
 
 
 def _root(
@@ -150,7 +159,7 @@ def _root(
 ) -> tuple[float, float]:
     """The last bracket of the root of an increasing function that also gives its derivative."""
     x = 0.5 * (low + high)
-    for _ in range(_BISECTIONS):
+    for step in range(_BISECTIONS):
         value, slope = evaluate(x)
         if value < 0.0:
             low = x
@@ -158,7 +167,8 @@ def _root(
             high = x
         if high - low <= 4e-16 * max(abs(low), abs(high)) or value == 0.0:
             break
-        guess = x - value / slope if slope > 0.0 else math.nan
+        # Steps that creep up from one side never close the bracket: halve it now and then.
+        guess = x - value / slope if slope > 0.0 and step % 8 < 7 else math.nan
         if low < guess < high:
             # A last small step past the root closes the bracket from the other side.
             close = 1e-15 * abs(guess)

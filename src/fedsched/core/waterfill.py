@@ -14,7 +14,7 @@ from fedsched.records import PerDevice
 
 __all__ = ["waterfill"]
 
-_STEPS = 120
+_STEPS = 250
 
 
 def waterfill(
@@ -26,22 +26,47 @@ def waterfill(
     """
     devices = price.shape[-1]
     if size >= devices:
-        return np.ones_like(price), np.zeros(price.shape[0])
+        return np.ones_like(price), (price - weight).max(axis=1)
     # At b - a / q^2 a device asks for q. With every device asking for size / devices or more the
     # sum is at least the size, with every one asking for that or less it is at most the size.
     even = price - weight * (devices / size) ** 2
     low = even.min(axis=1, keepdims=True)
     high = even.max(axis=1, keepdims=True)
+    if size >= 1.0 and floor == 0.0:
+        # No more devices than the size are at 1, which they reach at b - a.
+        full = np.partition(price - weight, int(size), axis=1)[:, [int(size)]]
+        high = np.maximum(np.minimum(high, full), low)
+    q, nu, low, high = _solve(price, weight, size, floor, low, high)
+    if np.any(np.abs(q.sum(axis=1) - size) > 1e-14 * size):
+        # b - nu has lost its digits to a large price; measured from the nearest price it has all.
+        nearest = np.argmin(np.abs(price - nu), axis=1)
+        origin = price[np.arange(len(price)), nearest][:, None]
+        spare = 1e-15 * np.maximum(np.abs(low), np.abs(high))
+        low, high = (low - origin) - spare, (high - origin) + spare
+        q, offset, _, _ = _solve(price - origin, weight, size, floor, low, high)
+        nu = origin + offset
+    return q, nu[:, 0]
+
+
+def _solve(
+    price: PerDevice,
+    weight: PerDevice,
+    size: float,
+    floor: float,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> tuple[PerDevice, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Probabilities, multiplier and its last bracket, all but the first of shape (rows, 1)."""
     nu = 0.5 * (low + high)
     q = np.empty_like(price)
     for _ in range(_STEPS):
         gap = np.maximum(price - nu, 0.0)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             q = np.sqrt(weight / gap)
         free = (q > floor) & (q < 1.0)
         np.clip(q, floor, 1.0, out=q)
         total = q.sum(axis=1, keepdims=True)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             moving = q * free
             held = total - moving.sum(axis=1, keepdims=True)
             slope = 0.5 * (moving**3 / weight).sum(axis=1, keepdims=True)
@@ -53,8 +78,10 @@ def waterfill(
         below = total < size
         low = np.where(below, nu, low)
         high = np.where(below, high, nu)
-        if np.all((np.abs(total - size) <= 1e-14 * size) | (high - low <= 4e-16 * np.abs(high))):
+        met = np.abs(total - size) <= 1e-14 * size
+        stalled = (np.abs(step) <= 4e-16 * np.abs(nu)) & (goal > 0.0)
+        if np.all(met | stalled | (high - low <= 4e-16 * np.abs(high))):
             break
         inside = (guess > low) & (guess < high) & (goal > 0.0)
         nu = np.where(inside, guess, 0.5 * (low + high))
-    return q, nu[:, 0]
+    return q, nu, low, high

@@ -1,12 +1,14 @@
-"""Sampling designs: each knows its probability problem, and realises its answer exactly.
+r"""Sampling designs: each knows its probability problem, and realises its answer exactly.
 
 A design owns the weights of the cohort it draws: :math:`p_n / q_n` for each member, where
 :math:`p_n` is the device's share of the data (1/N if all have the same). The sum of weighted
-updates then has the full sum :math:`\\sum_n p_n \\Delta_n` as its mean, whatever the design.
+updates then has the full sum :math:`\sum_n p_n \Delta_n` as its mean, whatever the design.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import final
 
 import numpy as np
@@ -64,17 +66,22 @@ class WithReplacement(AbstractDesign):
         whole_number("draws", self.draws)
 
     def solve(self, price: PerDevice, weight: float | PerDevice, floor: float) -> Solution:
+        """The global minimum over the simplex of draw probabilities."""
         return optimal_probabilities(price, weight=weight, draws=self.draws, floor=floor)
 
     def uniform(self, devices: int) -> tuple[float, float | None]:
+        """1 - (1 - 1/N)^m, and 1/N for one draw."""
         if devices == 1:
             return 1.0, 1.0
         return float(-np.expm1(self.draws * np.log1p(-1.0 / devices))), 1.0 / devices
 
     def members(self, decision: Decision, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The distinct results of the draws."""
         if decision.draw_probability is None:
             raise InputError("draw_probability is None; draws with replacement need one per device")
         edges = np.cumsum(decision.draw_probability)
+        if edges[-1] == 0.0:
+            return np.empty(0, dtype=np.int64)  # nobody can be reached
         # Scaled by the last edge, so that rounding in the sum can point past no device.
         drawn = np.searchsorted(edges, rng.random(self.draws) * edges[-1], side="right")
         return np.unique(drawn).astype(np.int64)
@@ -94,12 +101,15 @@ class Independent(AbstractDesign):
         whole_number("draws", self.size)
 
     def solve(self, price: PerDevice, weight: float | PerDevice, floor: float) -> Solution:
+        """Each device by itself: nothing couples them."""
         return independent_probabilities(price, weight=weight, floor=floor)
 
     def uniform(self, devices: int) -> tuple[float, float | None]:
+        """Size over devices; nothing is drawn."""
         return min(1.0, self.size / devices), None
 
     def members(self, decision: Decision, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Every device whose coin shows heads."""
         chosen = rng.random(decision.probability.shape) < decision.probability
         return np.flatnonzero(chosen).astype(np.int64)
 
@@ -121,12 +131,15 @@ class FixedSize(AbstractDesign):
         whole_number("draws", self.size)
 
     def solve(self, price: PerDevice, weight: float | PerDevice, floor: float) -> Solution:
+        """The minimum with the sum of probabilities held at ``size``."""
         return fixed_size_probabilities(price, weight=weight, size=self.size, floor=floor)
 
     def uniform(self, devices: int) -> tuple[float, float | None]:
+        """Size over devices; nothing is drawn."""
         return min(1.0, self.size / devices), None
 
     def members(self, decision: Decision, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Those that are sure, and the winners of the duels of the others."""
         q = decision.probability
         sure = np.flatnonzero(q >= 1.0)
         undecided = rng.permutation(np.flatnonzero((q > 0.0) & (q < 1.0)))
@@ -144,9 +157,10 @@ def _pivotal(q: PerDevice, rng: np.random.Generator) -> NDArray[np.int64]:
         first, second = value[0 : 2 * pairs : 2], value[1 : 2 * pairs : 2]
         total = first + second
         big = total > 1.0
-        # The first survives with second / total losing out to it, or, of two that exceed 1
-        # together, the first is chosen at once with (1 - second) / (2 - total).
-        ahead = np.where(big, 1.0 - second, first) / np.where(big, 2.0 - total, total)
+        # Of a small pair the first survives with first / total; of two that exceed 1 together it
+        # is chosen at once with (1 - second) / (2 - total). Of two at exactly 1 either may be.
+        spread = np.where(big, 2.0 - total, total)
+        ahead = np.where(big, 1.0 - second, first) / np.where(spread > 0.0, spread, 1.0)
         first_wins = rng.random(pairs) < ahead
         one, other = place[0 : 2 * pairs : 2], place[1 : 2 * pairs : 2]
         winner, loser = np.where(first_wins, one, other), np.where(first_wins, other, one)
@@ -162,11 +176,13 @@ def _pivotal(q: PerDevice, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.concatenate(chosen) if chosen else place[:0]
 
 
-DESIGNS = {
-    "with-replacement": WithReplacement,
-    "independent": Independent,
-    "fixed-size": FixedSize,
-}
+DESIGNS: Mapping[str, Callable[[int], AbstractDesign]] = MappingProxyType(
+    {
+        "with-replacement": WithReplacement,
+        "independent": Independent,
+        "fixed-size": FixedSize,
+    }
+)
 
 
 def make_design(name: str, draws: int) -> AbstractDesign:
@@ -178,5 +194,4 @@ def make_design(name: str, draws: int) -> AbstractDesign:
     """
     if name not in DESIGNS:
         raise UnknownNameError("design", name, DESIGNS)
-    design: AbstractDesign = DESIGNS[name](draws)
-    return design
+    return DESIGNS[name](draws)

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.checks import positive_number, whole_number
+from fedsched.core.checks import finite_array, positive_number, whole_number
 from fedsched.core.power import power_unchecked
 from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError, UnknownNameError
@@ -50,6 +50,20 @@ class AbstractPolicy(ABC):
         """The cohort of a decision, each member with its weight."""
 
 
+def _check_shares(data_weight: PerDevice | None) -> PerDevice | None:
+    """A read-only copy of the shares of the data, refused unless they are shares."""
+    if data_weight is None:
+        return None
+    shares = finite_array("data_weight", data_weight, allow_zero=False).copy()
+    if shares.ndim != 1 or abs(shares.sum() - 1.0) > 1e-9:
+        raise InputError(
+            f"data_weight must hold one share per device that together make 1, got shape "
+            f"{shares.shape} and sum {shares.sum():.12g}; divide the data sizes by their sum"
+        )
+    shares.setflags(write=False)
+    return shares
+
+
 def _shares(data_weight: PerDevice | None, devices: int) -> PerDevice:
     """Each device's share of the data: 1/N unless given."""
     if data_weight is None:
@@ -59,6 +73,19 @@ def _shares(data_weight: PerDevice | None, devices: int) -> PerDevice:
             f"data_weight has {len(data_weight)} values for {devices} devices; give one per device"
         )
     return data_weight
+
+
+def _reachable(gain: PerDevice) -> tuple[NDArray[np.bool_], PerDevice]:
+    """Which devices can be reached, and their gains, refused unless positive and finite."""
+    reachable = gain == gain  # not NaN
+    known = gain if reachable.all() else gain[reachable]
+    if len(known) and not (known.min() > 0.0 and known.max() < np.inf):
+        bad = int(np.flatnonzero(reachable & ~((gain > 0.0) & (gain < np.inf)))[0])
+        raise InputError(
+            f"gain[{bad}] must be positive and finite, or NaN for a device out of reach, "
+            f"got {gain[bad]}"
+        )
+    return reachable, known
 
 
 @final
@@ -99,22 +126,31 @@ class Lyapunov(AbstractPolicy):
         positive_number("v", self.v)
         positive_number("lam", self.lam)
         positive_number("budget_w", self.budget_w)
+        object.__setattr__(self, "data_weight", _check_shares(self.data_weight))
         if not 0.0 <= self.floor < 1.0:
             raise InputError(f"qmin must lie in [0, 1), got {self.floor}; it is a probability")
 
     @property
     def name(self) -> str:
+        """What tables and figures call it."""
         return "lyapunov"
 
     def init(self, devices: int) -> PolicyState:
+        """Empty queues."""
         whole_number("devices", devices)
         return {"queue": np.zeros(devices)}
 
     def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
+        """Powers by Theorem 2, then the probabilities of the design; the queues move on."""
         queue = state["queue"]
-        reachable = gain == gain  # not NaN
-        everyone = bool(reachable.all())
-        g, z = (gain, queue) if everyone else (gain[reachable], queue[reachable])
+        if gain.shape != queue.shape:
+            raise InputError(
+                f"gain has shape {gain.shape} and the queues {queue.shape}; give one gain per "
+                "device the state was made for"
+            )
+        reachable, g = _reachable(gain)
+        everyone = len(g) == len(gain)
+        z = queue if everyone else queue[reachable]
         if len(g) == 0:
             decision = _nobody(len(gain))
             return decision, {"queue": self._next(queue, decision)}
@@ -148,6 +184,7 @@ class Lyapunov(AbstractPolicy):
         )
 
     def draw(self, decision: Decision, rng: np.random.Generator) -> Cohort:
+        """A cohort of the design."""
         devices = len(decision.probability)
         return self.design.draw(decision, _shares(self.data_weight, devices), rng)
 
@@ -168,30 +205,35 @@ class Uniform(AbstractPolicy):
 
     def __post_init__(self) -> None:
         positive_number("budget_w", self.budget_w)
+        object.__setattr__(self, "data_weight", _check_shares(self.data_weight))
 
     @property
     def name(self) -> str:
+        """What tables and figures call it."""
         return "uniform"
 
     def init(self, devices: int) -> PolicyState:
+        """Nothing is remembered."""
         whole_number("devices", devices)
         return {}
 
     def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
-        reachable = gain == gain
-        count = int(reachable.sum())
-        if count == 0:
+        """The same probability and power for every reachable device."""
+        reachable, known = _reachable(gain)
+        if len(known) == 0:
             return _nobody(len(gain)), state
-        q, omega = self.design.uniform(count)
+        q, omega = self.design.uniform(len(known))
         power = min(self.uplink.max_power_w, self.budget_w / q)
+        alike = reachable.astype(np.float64)
         return Decision(
-            probability=q * reachable,
-            draw_probability=None if omega is None else omega * reachable,
+            probability=q * alike,
+            draw_probability=None if omega is None else omega * alike,
             power_w=np.full(len(gain), power),
             residual=0.0,
         ), state
 
     def draw(self, decision: Decision, rng: np.random.Generator) -> Cohort:
+        """A cohort of the design."""
         devices = len(decision.probability)
         return self.design.draw(decision, _shares(self.data_weight, devices), rng)
 
@@ -207,25 +249,31 @@ class Full(AbstractPolicy):
 
     def __post_init__(self) -> None:
         positive_number("budget_w", self.budget_w)
+        object.__setattr__(self, "data_weight", _check_shares(self.data_weight))
 
     @property
     def name(self) -> str:
+        """What tables and figures call it."""
         return "full"
 
     def init(self, devices: int) -> PolicyState:
+        """Nothing is remembered."""
         whole_number("devices", devices)
         return {}
 
     def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
+        """Probability 1 for every reachable device."""
+        reachable, _ = _reachable(gain)
         power = min(self.uplink.max_power_w, self.budget_w)
         return Decision(
-            probability=(gain == gain).astype(np.float64),
+            probability=reachable.astype(np.float64),
             draw_probability=None,
             power_w=np.full(len(gain), power),
             residual=0.0,
         ), state
 
     def draw(self, decision: Decision, rng: np.random.Generator) -> Cohort:
+        """Everybody who can be reached."""
         del rng  # nothing is left to chance
         device = np.flatnonzero(decision.probability).astype(np.int64)
         shares = _shares(self.data_weight, len(decision.probability))

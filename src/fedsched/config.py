@@ -1,0 +1,210 @@
+"""Scenario files: TOML in, a typed and checked scenario out.
+
+A scenario is everything a run depends on. Its sections are the frozen classes below; what they
+call a field is the key in the file, and their defaults are the paper's.
+"""
+
+import dataclasses
+import math
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fedsched.core.checks import positive_number, whole_number
+from fedsched.errors import InputError, UnknownNameError
+
+__all__ = [
+    "ChannelSection",
+    "DataSection",
+    "PolicySection",
+    "RunSection",
+    "Scenario",
+    "TrainingSection",
+    "UplinkSection",
+    "load_scenario",
+    "scenario_from",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelSection:
+    """``[channel]``: a named channel, or a trace file."""
+
+    kind: str = "heterogeneous"
+    devices: int | None = None  # 100, or as many as the trace has
+
+
+@dataclass(frozen=True, kw_only=True)
+class UplinkSection:
+    """``[uplink]``: the shared link and the power budget."""
+
+    bits: float | None = None  # of one update; 32 for each parameter of the model if left out
+    bandwidth_hz: float = 22e6
+    noise_w: float = 1.0
+    max_power_w: float = 10**3.5
+    budget_w: float = 1.0
+    access: str = "tdma"  # "tdma": devices take turns; "parallel": the slowest decides
+    computation_s: float = 0.0  # of a round, the same for all devices
+
+    def __post_init__(self) -> None:
+        for name in ("bandwidth_hz", "noise_w", "max_power_w", "budget_w"):
+            positive_number(f"uplink.{name}", getattr(self, name))
+        if self.bits is not None:
+            positive_number("uplink.bits", self.bits)
+        positive_number("uplink.computation_s", self.computation_s, allow_zero=True)
+        if self.access not in ("tdma", "parallel"):
+            raise UnknownNameError("uplink.access", self.access, ("tdma", "parallel"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicySection:
+    """``[policy]``: who takes part."""
+
+    kind: str
+    draws: int = 10
+    design: str = "with-replacement"
+    lam: float = 100.0
+    v: float = 100.0
+    qmin: float = 0.0
+    as_printed: bool = False
+
+    def __post_init__(self) -> None:
+        whole_number("policy.draws", self.draws)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSection:
+    """``[data]``: the data set and how it is spread over the devices."""
+
+    name: str = "digits"
+    alpha: float = math.inf
+    samples: int = 500
+
+    def __post_init__(self) -> None:
+        whole_number("data.samples", self.samples)
+        if not self.alpha >= 0.0:
+            raise InputError(
+                f"data.alpha must lie in [0, inf], got {self.alpha}; 0 gives every device one "
+                "class, inf gives all devices the same distribution"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSection:
+    """``[training]``: the model and what a device does with it."""
+
+    model: str = "small-cnn"
+    steps: int = 10
+    batch_size: int = 32
+    learning_rate: float = 0.01
+
+    def __post_init__(self) -> None:
+        whole_number("training.steps", self.steps)
+        whole_number("training.batch_size", self.batch_size)
+        positive_number("training.learning_rate", self.learning_rate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSection:
+    """``[run]``: how long, and how often to look and to save."""
+
+    rounds: int
+    seed: int
+    eval_every: int = 10
+    checkpoint_every: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "eval_every", "checkpoint_every"):
+            whole_number(f"run.{name}", getattr(self, name))
+        whole_number("run.seed", self.seed, least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """Everything a run depends on."""
+
+    run: RunSection
+    policy: PolicySection
+    channel: ChannelSection = field(default_factory=ChannelSection)
+    uplink: UplinkSection = field(default_factory=UplinkSection)
+    data: DataSection = field(default_factory=DataSection)
+    training: TrainingSection = field(default_factory=TrainingSection)
+
+    def as_dict(self) -> dict[str, dict[str, Any]]:
+        """Plain values by section, as :func:`scenario_from` takes them; what is None is left out.
+
+        Infinity is written as the string "inf", so that the result is strict JSON.
+        """
+        return {
+            section: {
+                name: "inf" if value == math.inf else value
+                for name, value in values.items()
+                if value is not None
+            }
+            for section, values in dataclasses.asdict(self).items()
+        }
+
+
+def load_scenario(path: str | Path) -> Scenario:
+    """Read and check a scenario file."""
+    file = Path(path)
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"scenario {str(file)!r} cannot be read: {error.strerror}; check its name"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"scenario {str(file)!r} is not valid TOML: {error}") from None
+    return scenario_from(table)
+
+
+def scenario_from(table: Mapping[str, Any]) -> Scenario:
+    """A scenario from plain values by section.
+
+    Example:
+        >>> scenario_from({"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform"}}).run.seed
+        1
+    """
+    return _build(Scenario, table, "")
+
+
+Built = TypeVar("Built")
+
+
+def _build(kind: type[Built], table: Mapping[str, Any], place: str) -> Built:
+    """A dataclass from a table of values, with a sentence for whatever does not fit."""
+    wanted = typing.get_type_hints(kind)
+    fields = {each.name: each for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for name in table:
+        if name not in fields:
+            raise UnknownNameError(place or "section", str(name), fields)
+    values = {}
+    for name, each in fields.items():
+        where = f"{place}.{name}" if place else name
+        if name in table:
+            values[name] = _value(table[name], wanted[name], where)
+        elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
+            raise InputError(f"{where} is missing; it has no default, so name it in the scenario")
+    return kind(**values)
+
+
+def _value(given: Any, wanted: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(wanted):
+        if not isinstance(given, Mapping):
+            raise InputError(f"{where} must be a section, [{where}], got {given!r}")
+        return _build(wanted, given, where)  # type: ignore[arg-type]
+    options = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
+    if float in options and given == "inf":
+        return math.inf
+    if float in options and isinstance(given, int) and not isinstance(given, bool):
+        return float(given)
+    if any(type(given) is option for option in options):
+        return given
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+    allowed = " or ".join(names[option] for option in options if option in names)
+    raise InputError(f"{where} must be {allowed}, got {given!r}")

@@ -1,0 +1,216 @@
+"""Runs: a scenario becomes a run folder, and a run folder that is not finished goes on."""
+
+import fcntl
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedsched.config import Scenario
+from fedsched.core.uplink import Uplink
+from fedsched.errors import InputError
+from fedsched.learning.pool import AbstractTrainingPool, training_pool
+from fedsched.learning.spec import TrainerSpec
+from fedsched.records import TrainedRound
+from fedsched.results.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from fedsched.results.files import atomic_path
+from fedsched.results.runlog import (
+    MANIFEST,
+    MODEL,
+    LogWriter,
+    RunLog,
+    read_manifest,
+    read_run,
+    write_manifest,
+)
+from fedsched.scheduling.policies import AbstractPolicy, make_policy
+from fedsched.simulation import ScheduleState, schedule, start, train
+from fedsched.wireless import AbstractChannel, make_channel
+from fedsched.wireless.clock import round_airtime_s
+
+__all__ = ["Progress", "run"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a run has come, for whoever watches."""
+
+    round: int  # rounds done
+    rounds: int  # in all
+    simulated_s: float
+    accuracy: float | None  # the last one measured
+    devices: int  # in the last round
+
+
+def run(
+    scenario: Scenario,
+    out: str | Path,
+    *,
+    workers: int = 1,
+    torch_device: str = "cpu",
+    progress: Callable[[Progress], None] | None = None,
+) -> RunLog:
+    """Run a scenario to its end in the folder ``out``, from wherever it stands there.
+
+    The bits of the log and of the model do not depend on ``workers``, nor on how often the run was
+    stopped. A folder that holds another scenario is refused.
+    """
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        if (folder / MANIFEST).is_file():
+            _check_same(folder, scenario)
+        if not (folder / MODEL).is_file():
+            channel = make_channel(scenario.channel.kind, scenario.channel.devices)
+            spec = _trainer_spec(scenario, channel.devices, torch_device)
+            with training_pool(spec, workers) as pool:
+                _go_on(scenario, folder, channel, pool, progress)
+    return read_run(folder)
+
+
+def _go_on(
+    scenario: Scenario,
+    folder: Path,
+    channel: AbstractChannel,
+    pool: AbstractTrainingPool,
+    progress: Callable[[Progress], None] | None,
+) -> None:
+    uplink = _uplink(scenario, len(pool.initial_parameters))
+    policy = _policy(scenario, uplink)
+    seed, last_round = scenario.run.seed, scenario.run.rounds - 1
+    checkpoint = read_checkpoint(folder)
+    if checkpoint is None:
+        write_manifest(folder, scenario.as_dict(), {"update_bits": uplink.bits})
+        begin = start(channel=channel, policy=policy, seed=seed)
+        checkpoint = Checkpoint(
+            round=0, log_length=0, airtime_s=0.0, parameters=pool.initial_parameters,
+            policy=begin.policy, channel=begin.channel,
+        )  # fmt: skip
+    log = LogWriter(folder, length=checkpoint.log_length)
+    state = ScheduleState(
+        round=checkpoint.round, channel=checkpoint.channel, policy=checkpoint.policy
+    )
+    airtime_s, parameters = checkpoint.airtime_s, checkpoint.parameters
+    if checkpoint.round <= last_round:
+        rounds = train(
+            schedule(channel=channel, policy=policy, uplink=uplink, seed=seed, state=state),
+            pool=pool,
+            parameters=checkpoint.parameters,
+            eval_every=scenario.run.eval_every,
+            last_round=last_round,
+        )
+        accuracy: float | None = None
+        for done, state in rounds:
+            on_air_s = round_airtime_s(done.scheduled.upload_s, scenario.uplink.access)
+            log.add(done, on_air_s)
+            airtime_s += on_air_s
+            parameters = done.parameters
+            accuracy = accuracy if np.isnan(done.accuracy) else done.accuracy
+            if state.round % scenario.run.checkpoint_every == 0 or state.round > last_round:
+                write_checkpoint(folder, _checkpoint(done, state, airtime_s, log.flush()))
+            if progress is not None:
+                clock_s = airtime_s + scenario.uplink.computation_s * state.round
+                progress(_progress(scenario, state, clock_s, accuracy, done))
+    with atomic_path(folder / MODEL) as aside, aside.open("wb") as file:
+        np.savez(file, parameters=parameters)
+
+
+def _checkpoint(
+    done: TrainedRound, state: ScheduleState, airtime_s: float, log_length: int
+) -> Checkpoint:
+    return Checkpoint(
+        round=state.round,
+        log_length=log_length,
+        airtime_s=airtime_s,
+        parameters=done.parameters,
+        policy=state.policy,
+        channel=state.channel,
+    )
+
+
+def _progress(
+    scenario: Scenario,
+    state: ScheduleState,
+    clock_s: float,
+    accuracy: float | None,
+    done: TrainedRound,
+) -> Progress:
+    return Progress(
+        round=state.round,
+        rounds=scenario.run.rounds,
+        simulated_s=clock_s,
+        accuracy=accuracy,
+        devices=done.scheduled.cohort.size,
+    )
+
+
+def _uplink(scenario: Scenario, parameters: int) -> Uplink:
+    section = scenario.uplink
+    return Uplink(
+        bits=32.0 * parameters if section.bits is None else section.bits,
+        bandwidth_hz=section.bandwidth_hz,
+        noise_w=section.noise_w,
+        max_power_w=section.max_power_w,
+    )
+
+
+def _policy(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
+    section = scenario.policy
+    return make_policy(
+        section.kind,
+        uplink=uplink,
+        draws=section.draws,
+        design=section.design,
+        v=section.v,
+        lam=section.lam,
+        budget_w=scenario.uplink.budget_w,
+        floor=section.qmin,
+        as_printed=section.as_printed,
+    )
+
+
+def _trainer_spec(scenario: Scenario, devices: int, torch_device: str) -> TrainerSpec:
+    return TrainerSpec(
+        dataset=scenario.data.name,
+        model=scenario.training.model,
+        alpha=scenario.data.alpha,
+        devices=devices,
+        steps=scenario.training.steps,
+        batch_size=scenario.training.batch_size,
+        learning_rate=scenario.training.learning_rate,
+        seed=scenario.run.seed,
+        size=scenario.data.samples,
+        torch_device=torch_device,
+    )
+
+
+def _check_same(folder: Path, scenario: Scenario) -> None:
+    """Refuse to go on with a folder whose scenario is another one."""
+    there, here = read_manifest(folder)["scenario"], scenario.as_dict()
+    for section in sorted(there.keys() | here.keys()):
+        old, new = there.get(section, {}), here.get(section, {})
+        for name in sorted(old.keys() | new.keys()):
+            if old.get(name) != new.get(name):
+                raise InputError(
+                    f"out: {str(folder)!r} holds a run with {section}.{name} = {old.get(name)!r}, "
+                    f"the scenario says {new.get(name)!r}; choose another folder or delete this one"
+                )
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the folder against a second process that would run it at the same time."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                f"out: {str(folder)!r} is being run by another process; wait for it or choose "
+                "another folder"
+            ) from None
+        yield

@@ -1,0 +1,92 @@
+"""Checkpoints: everything the next round depends on, under a checksum.
+
+A checkpoint is a NumPy archive behind one line with its SHA-256. Two are kept, so that one which
+was cut or altered costs the rounds since the one before it and nothing more.
+"""
+
+import hashlib
+import io
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsched.results.files import atomic_path
+
+__all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
+
+_log = logging.getLogger(__name__)
+_KEPT = 2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Checkpoint:
+    """The state of a run between two rounds."""
+
+    round: int  # the next round
+    log_length: int  # bytes of the log that belong to the rounds before it
+    airtime_s: float  # of those rounds
+    parameters: NDArray[np.float32]
+    policy: Mapping[str, NDArray[Any]]
+    channel: Mapping[str, NDArray[Any]]
+
+
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Write a checkpoint and remove all but the last two."""
+    about = {
+        "round": checkpoint.round,
+        "log_length": checkpoint.log_length,
+        "airtime_s": checkpoint.airtime_s.hex(),
+    }
+    arrays: dict[str, NDArray[Any]] = {"parameters": checkpoint.parameters}
+    arrays |= {f"policy.{name}": value for name, value in checkpoint.policy.items()}
+    arrays |= {f"channel.{name}": value for name, value in checkpoint.channel.items()}
+    packed = io.BytesIO()
+    np.savez(packed, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
+    content = packed.getvalue()
+    path = folder / f"checkpoint-{checkpoint.round:09d}.npz"
+    with atomic_path(path) as aside:
+        aside.write_bytes(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+    for old in _all(folder)[:-_KEPT]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def read_checkpoint(folder: Path) -> Checkpoint | None:
+    """The newest checkpoint whose checksum holds; None if there is none."""
+    for path in reversed(_all(folder)):
+        digest, _, content = path.read_bytes().partition(b"\n")
+        if hashlib.sha256(content).hexdigest().encode() == digest:
+            return _unpack(content)
+        _log.warning(
+            "%s does not match its checksum and is passed over; the run goes on from the "
+            "checkpoint before it", path,
+        )  # fmt: skip
+    return None
+
+
+def _all(folder: Path) -> list[Path]:
+    return sorted(folder.glob("checkpoint-*.npz"))
+
+
+def _unpack(content: bytes) -> Checkpoint:
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        about = json.loads(str(arrays["about"]))
+
+        def part(prefix: str) -> dict[str, NDArray[Any]]:
+            names = (name for name in arrays.files if name.startswith(prefix))
+            return {name.removeprefix(prefix): arrays[name] for name in names}
+
+        return Checkpoint(
+            round=about["round"],
+            log_length=about["log_length"],
+            airtime_s=float.fromhex(about["airtime_s"]),
+            parameters=arrays["parameters"],
+            policy=part("policy."),
+            channel=part("channel."),
+        )

@@ -1,0 +1,216 @@
+"""The run folder: a manifest, a columnar log of rounds that grows, and the final model.
+
+    manifest.json        schema number, seed, the whole scenario, package versions
+    rounds.arrows        one row a round (Arrow IPC stream), a batch at every checkpoint
+    checkpoint-N.npz     what the next round depends on (see ``checkpoint``)
+    model.npz            the final parameters; its presence means that the run is finished
+
+The log can be read at any time, by this module or any Arrow reader. A batch reaches the disk before
+the checkpoint that counts it; what lies beyond the last checkpoint's count is cut off on resuming.
+"""
+
+import io
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsched.errors import RunLogError, require
+from fedsched.records import TrainedRound
+from fedsched.results.files import atomic_path
+
+__all__ = ["GROUPS", "SCHEMA", "LogWriter", "RunLog", "read_manifest", "read_run", "write_manifest"]
+
+SCHEMA = 1
+GROUPS = 10  # devices are followed in this many groups of neighbours
+
+MANIFEST, ROUNDS, MODEL = "manifest.json", "rounds.arrows", "model.npz"
+
+_PACKAGES = ("fedsched", "numpy", "torch", "pyarrow")
+_NUMBERS = (
+    "airtime_s", "train_loss", "test_accuracy", "test_loss", "mean_inverse_probability",
+    "residual", "mean_power_w",
+)  # fmt: skip
+
+
+def write_manifest(folder: Path, scenario: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    """Write the manifest of a new run; ``about`` holds what is derived, such as the update size."""
+    versions = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    content = {"schema": SCHEMA, "scenario": scenario, **about, "versions": versions}
+    with atomic_path(folder / MANIFEST) as aside:
+        aside.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a run folder, refused if it is of another schema."""
+    path = folder / MANIFEST
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        schema = content["schema"]
+    except OSError as error:
+        raise RunLogError(
+            f"{str(folder)!r} is not a run folder: {MANIFEST} cannot be read ({error.strerror})"
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise RunLogError(f"{str(path)!r} is damaged: it is not a manifest in JSON") from None
+    if schema != SCHEMA:
+        raise RunLogError(
+            f"{str(folder)!r} is of schema {schema} and this version reads schema {SCHEMA}; "
+            "use the version of fedsched named in its manifest, or run it again"
+        )
+    return dict(content)
+
+
+def device_groups(values: NDArray[np.float64]) -> list[float]:
+    """Means over groups of neighbouring devices, at most :data:`GROUPS` of them."""
+    parts = np.array_split(values, min(GROUPS, len(values)))
+    return [float(part.mean()) for part in parts]
+
+
+def _row(done: TrainedRound, airtime_s: float) -> dict[str, Any]:
+    scheduled = done.scheduled
+    q, power_w = scheduled.decision.probability, scheduled.decision.power_w
+    spent_w = q * power_w
+    reachable = q[q > 0.0]
+    cohort = scheduled.cohort
+    return {
+        "round": scheduled.round,
+        "airtime_s": airtime_s,
+        "train_loss": done.train_loss,
+        "test_accuracy": done.accuracy,
+        "test_loss": done.test_loss,
+        "mean_inverse_probability": float((1.0 / reachable).mean()) if len(reachable) else np.nan,
+        "residual": scheduled.decision.residual,
+        "mean_power_w": float(spent_w.mean()),
+        "rejected": done.rejected,
+        "device": cohort.device.tolist(),
+        "weight": cohort.weight.tolist(),
+        "power_w": power_w[cohort.device].tolist(),
+        "upload_s": scheduled.upload_s.tolist(),
+        "group_power_w": device_groups(spent_w),
+    }
+
+
+class LogWriter:
+    """Appends rounds to a log in whole batches; one batch, one disk write."""
+
+    def __init__(self, folder: Path, *, length: int) -> None:
+        """Open the log of a folder and cut it to ``length`` bytes; 0 starts it anew."""
+        self._arrow = require("pyarrow", extra="torch", purpose="writing run logs")
+        self._path = folder / ROUNDS
+        self._rows: list[dict[str, Any]] = []
+        numbers = [(name, self._arrow.float64()) for name in _NUMBERS]
+        floats = self._arrow.list_(self._arrow.float64())
+        self._schema = self._arrow.schema(
+            [
+                ("round", self._arrow.int64()),
+                *numbers,
+                ("rejected", self._arrow.int64()),
+                ("device", self._arrow.list_(self._arrow.int64())),
+                ("weight", floats),
+                ("power_w", floats),
+                ("upload_s", floats),
+                ("group_power_w", floats),
+            ],
+            metadata={"fedsched.schema": str(SCHEMA)},
+        )
+        if length == 0:
+            with self._path.open("wb") as file:
+                file.write(self._schema_bytes())
+                _sync(file)
+            length = self._path.stat().st_size
+        elif self._path.stat().st_size < length:
+            raise RunLogError(
+                f"{str(self._path)!r} has {self._path.stat().st_size} bytes and the checkpoint "
+                f"counts {length}; the log was cut, so delete the folder and run again"
+            )
+        else:
+            with self._path.open("rb+") as file:
+                file.truncate(length)
+        self.length = length
+
+    def add(self, done: TrainedRound, airtime_s: float) -> None:
+        """Hold one round for the next batch."""
+        self._rows.append(_row(done, airtime_s))
+
+    def flush(self) -> int:
+        """Append what is held as one batch; returns the log's length in bytes."""
+        if self._rows:
+            batch = self._arrow.RecordBatch.from_pylist(self._rows, schema=self._schema)
+            with self._path.open("ab") as file:
+                file.write(batch.serialize())
+                _sync(file)
+            self._rows.clear()
+            self.length = self._path.stat().st_size
+        return self.length
+
+    def _schema_bytes(self) -> bytes:
+        return bytes(self._schema.serialize())
+
+
+def _sync(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunLog:
+    """A run as it was logged."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    table: Any  # pyarrow.Table, one row a round
+    finished: bool
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """A column of numbers, one a round."""
+        return np.asarray(self.table[name].to_numpy(), dtype=np.float64)
+
+    def lists(self, name: str) -> list[list[float]]:
+        """A column of lists, one a round."""
+        values: list[list[float]] = self.table[name].to_pylist()
+        return values
+
+    @property
+    def rounds(self) -> int:
+        """Rounds logged so far."""
+        return int(self.table.num_rows)
+
+
+def read_run(folder: str | Path) -> RunLog:
+    """Read a run folder, finished or not; a batch still being written is left out."""
+    arrow = require("pyarrow", extra="report", purpose="reading run logs")
+    place = Path(folder)
+    manifest = read_manifest(place)
+    path = place / ROUNDS
+    try:
+        content = path.read_bytes()
+        reader = arrow.ipc.open_stream(io.BytesIO(content))
+    except OSError as error:
+        raise RunLogError(f"{str(path)!r} cannot be read: {error}") from None
+    except arrow.ArrowInvalid as error:
+        raise RunLogError(f"{str(path)!r} is damaged: {error}") from None
+    batches = []
+    while True:
+        try:
+            batches.append(reader.read_next_batch())
+        except StopIteration:
+            break
+        except (OSError, arrow.ArrowInvalid):
+            break  # the tail of a batch that is being written
+    table = arrow.Table.from_batches(batches, schema=reader.schema)
+    rounds = table["round"].to_numpy()
+    if not np.array_equal(rounds, np.arange(len(rounds))):
+        raise RunLogError(f"{str(path)!r} is damaged: its rounds are not 0, 1, 2, ...")
+    return RunLog(folder=place, manifest=manifest, table=table, finished=(place / MODEL).is_file())
