@@ -12,6 +12,9 @@ __all__ = ["main"]
 
 # Command -> module that defines it, and the line shown by --help.
 _COMMANDS = {
+    "demo": "train lyapunov and uniform on digits and show how much faster the target is reached",
+    "run": "train a scenario under the radio clock; run it again to resume",
+    "data": "fetch a data set (cifar10) into the cache, verified",
     "schedule": "schedule without training: probabilities, powers and airtime over many rounds",
 }
 

@@ -1,15 +1,19 @@
 """What commands share: tables and progress on the terminal, JSON for programs."""
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-__all__ = ["print_json", "print_table", "track"]
+__all__ = ["live_progress", "print_json", "print_table", "track"]
+
+if TYPE_CHECKING:
+    from fedsched.experiment import Progress as RunProgress
 
 T = TypeVar("T")
 
@@ -43,3 +47,23 @@ def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
         for item in items:
             yield item
             progress.advance(task)
+
+
+@contextmanager
+def live_progress(label: str) -> "Iterator[Callable[[RunProgress], None]]":
+    """A live line for one training run: round, simulated time, accuracy, devices, time left."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    fields = TextColumn("{task.fields[state]}")
+    console = Console(stderr=True)
+    with Progress(
+        *columns, fields, TimeRemainingColumn(), console=console, transient=True,
+        disable=not console.is_terminal,
+    ) as bars:  # fmt: skip
+        task = bars.add_task(label, total=None, state="starting")
+
+        def show(now: "RunProgress") -> None:
+            accuracy = "-" if now.accuracy is None else f"{now.accuracy:.3f}"
+            state = f"{now.simulated_s:,.1f} s  accuracy {accuracy}  {now.devices} devices"
+            bars.update(task, completed=now.round, total=now.rounds, state=state)
+
+        yield show

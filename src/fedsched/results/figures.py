@@ -1,10 +1,12 @@
 """Figures: one look for all, readable in print and by colour-blind readers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsched.errors import require
 from fedsched.results.files import atomic_path, output_path
@@ -37,13 +39,16 @@ _STYLE = {
 }
 
 
-def subplots(rows: int, columns: int, *, width: float, height: float) -> tuple[Any, Any]:
-    """A figure and its axes in the house style; size in inches."""
+@contextmanager
+def subplots(
+    rows: int, columns: int, *, width: float, height: float
+) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """A figure and its axes, shape (rows, columns), in the house style; size in inches."""
     matplotlib = require("matplotlib", extra="report", purpose="drawing figures")
     figure_module = require("matplotlib.figure", extra="report", purpose="drawing figures")
     with matplotlib.rc_context({**_STYLE, "axes.prop_cycle": matplotlib.cycler(color=PALETTE)}):
         figure = figure_module.Figure(figsize=(width, height), layout="constrained")
-        return figure, figure.subplots(rows, columns, squeeze=False)
+        yield figure, figure.subplots(rows, columns, squeeze=False)
 
 
 def save_figure(figure: Any, path: str | Path) -> Path:
@@ -70,36 +75,38 @@ def schedule_figure(
     by_v: Mapping[str, ScheduleTally], by_policy: Mapping[str, ScheduleTally], *, budget_w: float
 ) -> Any:
     """The paper's scheduling figures: power over rounds, selection by device, cohort size."""
-    figure, axes = subplots(1, 3, width=13.5, height=4.2)
-    power, selection, size = axes[0]
-    for label, tally in by_v.items():
-        rounds = np.arange(1, tally.rounds + 1)
-        (line,) = power.plot(rounds, tally.mean_power_w, label=label)
-        power.plot(rounds, tally.worst_power_w, color=line.get_color(), linewidth=0.8, alpha=0.6)
-    power.axhline(budget_w, color="#555555", linestyle="--", linewidth=1.0, label="budget")
-    power.set(
-        xscale="log",
-        yscale="log",
-        xlabel="round",
-        ylabel="time-average power P q (W)",
-        title="Effect of V (bold: mean device, thin: worst)",
-    )
-    for label, tally in by_policy.items():
-        frequency = tally.selection_frequency
-        selection.plot(np.arange(1, len(frequency) + 1), frequency, label=label, linewidth=1.2)
-    selection.set(
-        xlabel="device (weakest channel first in the heterogeneous setting)",
-        ylabel="selections per round",
-        title="Selection frequency",
-        yscale="log",
-    )
-    width = 0.8 / max(len(by_policy), 1)
-    for place, (label, tally) in enumerate(by_policy.items()):
-        share = tally.size_distribution
-        at = np.arange(len(share)) + (place - (len(by_policy) - 1) / 2) * width
-        size.bar(at, share, width=width, label=label)
-    size.set(xlabel="devices in a round", ylabel="share of rounds", title="Devices a round")
-    size.xaxis.get_major_locator().set_params(integer=True)
-    for axis in axes[0]:
-        axis.legend(fontsize=8.5)
-    return figure
+    with subplots(1, 3, width=13.5, height=4.2) as (figure, axes):
+        power, selection, size = axes[0]
+        for label, tally in by_v.items():
+            rounds = np.arange(1, tally.rounds + 1)
+            (line,) = power.plot(rounds, tally.mean_power_w, label=label)
+            power.plot(
+                rounds, tally.worst_power_w, color=line.get_color(), linewidth=0.8, alpha=0.6
+            )
+        power.axhline(budget_w, color="#555555", linestyle="--", linewidth=1.0, label="budget")
+        power.set(
+            xscale="log",
+            yscale="log",
+            xlabel="round",
+            ylabel="time-average power P q (W)",
+            title="Effect of V (bold: mean device, thin: worst)",
+        )
+        for label, tally in by_policy.items():
+            frequency = tally.selection_frequency
+            selection.plot(np.arange(1, len(frequency) + 1), frequency, label=label, linewidth=1.2)
+        selection.set(
+            xlabel="device (weakest channel first in the heterogeneous setting)",
+            ylabel="selections per round",
+            title="Selection frequency",
+            yscale="log",
+        )
+        width = 0.8 / max(len(by_policy), 1)
+        for place, (label, tally) in enumerate(by_policy.items()):
+            share = tally.size_distribution
+            at = np.arange(len(share)) + (place - (len(by_policy) - 1) / 2) * width
+            size.bar(at, share, width=width, label=label)
+        size.set(xlabel="devices in a round", ylabel="share of rounds", title="Devices a round")
+        size.xaxis.get_major_locator().set_params(integer=True)
+        for axis in axes[0]:
+            axis.legend(fontsize=8.5)
+        return figure
