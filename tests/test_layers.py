@@ -26,7 +26,7 @@ TORCH_AT_ONCE = {"learning", "flower"}
 
 def part_of(module):
     """The layer or the file below the package, "" for the package itself."""
-    return (module.split(".") + [""])[1]
+    return module.partition(".")[2].partition(".")[0]
 
 
 def package_imports(tree, names):

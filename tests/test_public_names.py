@@ -43,7 +43,11 @@ def test_a_heavy_import_would_be_noticed():
 
 
 def test_the_public_names_are_listed_in_order_and_once():
-    assert list(fedsched.__all__) == sorted(set(fedsched.__all__))
+    # The linter's order: constants, then classes, then functions, each by name.
+    def order(name):
+        return (not name.isupper(), not name[0].isupper(), name)
+
+    assert list(fedsched.__all__) == sorted(set(fedsched.__all__), key=order)
     assert len(fedsched.__all__) > 0
 
 

@@ -1,4 +1,4 @@
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -101,7 +101,7 @@ def test_the_first_state_is_that_of_a_fresh_run():
 def test_a_round_carries_the_queue_before_it_and_the_state_the_queue_after():
     rows = run("lyapunov", 6)
     assert rows[0][0].queue.tolist() == [0.0] * DEVICES
-    for (_, state), (following, _) in zip(rows[:-1], rows[1:], strict=True):
+    for (_, state), (following, _) in pairwise(rows):
         np.testing.assert_array_equal(state.policy["queue"], following.queue)
     assert all(done.queue is None for done, _ in run("uniform", 2))
 
@@ -132,6 +132,7 @@ def test_a_policy_that_chooses_without_power_is_refused():
         name = "powerless"
 
         def init(self, devices):
+            del devices
             return {}
 
         def decide(self, gain, state):
@@ -141,6 +142,7 @@ def test_a_policy_that_chooses_without_power_is_refused():
             ), state
 
         def draw(self, decision, rng):
+            del decision, rng
             return Cohort(device=np.array([2, 4]), weight=np.ones(2))
 
     rounds = schedule(channel=CHANNELS["fresh"], policy=Powerless(), uplink=PAPER_UPLINK, seed=1)

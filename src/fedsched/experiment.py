@@ -1,7 +1,6 @@
 """Runs: a scenario becomes a run folder, and a run folder that is not finished goes on."""
 
 import fcntl
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsched.config import Scenario
+from fedsched.config import Scenario, scenario_from
 from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.learning.pool import AbstractTrainingPool, training_pool
@@ -32,9 +31,6 @@ from fedsched.wireless import AbstractChannel, make_channel
 from fedsched.wireless.clock import round_airtime_s
 
 __all__ = ["Progress", "run"]
-
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
@@ -191,14 +187,15 @@ def _trainer_spec(scenario: Scenario, devices: int, torch_device: str) -> Traine
 
 def _check_same(folder: Path, scenario: Scenario) -> None:
     """Refuse to go on with a folder whose scenario is another one."""
-    there, here = read_manifest(folder)["scenario"], scenario.as_dict()
-    for section in sorted(there.keys() | here.keys()):
-        old, new = there.get(section, {}), here.get(section, {})
-        for name in sorted(old.keys() | new.keys()):
-            if old.get(name) != new.get(name):
+    there = scenario_from(read_manifest(folder)["scenario"]).as_dict()
+    here = scenario.as_dict()
+    for section in here:
+        for name in sorted(there[section].keys() | here[section].keys()):
+            old, new = there[section].get(name), here[section].get(name)
+            if old != new:
                 raise InputError(
-                    f"out: {str(folder)!r} holds a run with {section}.{name} = {old.get(name)!r}, "
-                    f"the scenario says {new.get(name)!r}; choose another folder or delete this one"
+                    f"out: {str(folder)!r} holds a run with {section}.{name} = {old!r}, the "
+                    f"scenario says {new!r}; choose another folder or delete this one"
                 )
 
 

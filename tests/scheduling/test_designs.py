@@ -73,6 +73,8 @@ def test_pairs_meet_as_often_as_the_design_says(sample):
         assert np.all((together <= product + noise)[off_diagonal])
         chance = off_diagonal & (product > 0.0) & (q < 1.0) & (q[:, None] < 1.0)
         assert together[chance].sum() < 0.9 * product[chance].sum()
+        # In random order any two may meet again in a cohort; in a fixed one neighbours never do.
+        assert together[chance].min() > 0.0
     elif isinstance(design, Independent):
         assert np.all((np.abs(together - product) <= noise)[off_diagonal])
     else:
@@ -198,10 +200,15 @@ def test_nobody_in_reach_means_an_empty_cohort(design):
     assert cohort.weight.shape == (0,)
 
 
-def test_devices_out_of_reach_at_either_end_are_never_drawn():
-    design = WithReplacement(1_000)
-    decision = decide(design, [0.0, 0.0, 0.5, 0.5, 0.0])
-    assert design.members(decision, stream(7, "sampling")).tolist() == [2, 3]
+@pytest.mark.parametrize(("extreme", "device"), [(0.0, 2), (np.nextafter(1.0, 0.0), 4)])
+def test_the_extreme_random_numbers_point_at_devices_in_reach(extreme, device):
+    class Extreme:
+        def random(self, size):
+            return np.full(size, extreme)
+
+    design = WithReplacement(5)
+    decision = decide(design, [0.0, 0.0, 0.1, 0.7, 0.1, 0.0])
+    assert design.members(decision, Extreme()).tolist() == [device]
 
 
 @pytest.mark.parametrize("devices", [1, 2, 30])

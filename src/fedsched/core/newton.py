@@ -83,7 +83,7 @@ def solve_rows(price: PerDevice, weight: PerDevice, draws: int, floor: float) ->
         _settle(pending, rows, alone, wanted, _cheapest_falling, result)
         _settle(pending & ~result.certified, rows, alone, wanted, _all_rising, result)
         for row in np.flatnonzero(pending & ~result.certified):
-            _compare_both(row, rows, alone, wanted, result)
+            _compare_both(int(row), rows, alone, wanted, result)
     return result
 
 

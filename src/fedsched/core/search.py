@@ -172,9 +172,8 @@ def _root(
         if low < guess < high:
             # A last small step past the root closes the bracket from the other side.
             close = 1e-15 * abs(guess)
-            x = min(max(guess + math.copysign(close, -value), low), high)
-            if x in (low, high):
-                break
+            past = guess + math.copysign(close, -value)
+            x = past if low < past < high else guess
         elif low * high > 0.0 and max(low / high, high / low) > 4.0:
             x = math.copysign(math.sqrt(abs(low)) * math.sqrt(abs(high)), low)
         else:
@@ -244,8 +243,15 @@ def _search_reverse_convex(p: _Problem) -> SearchResult:
         found.extend(minima)
         if minima:
             np.maximum(bound, _lower_bounds(p, min(found).nu), out=bound)
+    if not found:
+        # Only rounding can lose the last minimum; the certificate will tell.
+        t = p.respond(nu_most, p.t_base, p.t_turn)
+        return SearchResult(p.omega(t), nu_most, 0, False)
     winner = min(found)
-    return SearchResult(winner.omega, winner.nu, len(found), certified)
+    # Where minima are about to merge one and the same may be met in several intervals.
+    nus = np.sort([each.nu for each in found])
+    distinct = 1 + int(np.sum(np.diff(nus) > 1e-6 * nus[1:]))
+    return SearchResult(winner.omega, winner.nu, distinct, certified)
 
 
 def _candidates(p: _Problem) -> list[int]:
@@ -276,9 +282,13 @@ def _fixed_points(
     m, a_k, b_k = p.m, float(p.a[k]), float(p.b[k])
     others = np.arange(len(p.b)) != k
 
+    def q_leaving(rest: float) -> float:
+        # A rest that rounds to 1 still leaves k something.
+        return max(-math.expm1(m * math.log(rest)), 1e-17) if rest > 0.0 else 1.0
+
     def price_of(rest: float) -> tuple[float, float]:
         """F_k and its derivative in rest."""
-        q = -math.expm1(m * math.log(rest)) if rest > 0.0 else 1.0
+        q = q_leaving(rest)
         above = b_k - a_k / q**2
         slope = m * (m - 1) * rest ** (m - 2) * above - 2 * a_k * (m * rest ** (m - 1)) ** 2 / q**3
         return m * rest ** (m - 1) * above, slope
@@ -291,7 +301,7 @@ def _fixed_points(
 
     def steepest(low: float, high: float) -> float:
         """An upper bound of d nu / d rest between two values of rest."""
-        q = -math.expm1(m * math.log(low)) if low > 0.0 else 1.0
+        q = q_leaving(low)
         convex_part = 2.0 * a_k * (m * low ** (m - 1)) ** 2 / q**3
         return m * (m - 1) * high ** (m - 2) * (b_k - a_k / q**2) - convex_part
 
@@ -322,12 +332,14 @@ def _fixed_points(
             return [*found, minimum(low), minimum(high)], 0, False
         budget -= 2
         # Beyond what they want alone every term rises: the others' with U, k's with 1 - U.
-        q_k = -math.expm1(m * math.log(high.rest))
+        q_k = q_leaving(high.rest)
         if p.terms(low.t)[others].sum() + a_k / q_k + b_k * q_k > best * (1.0 + 1e-12):
             continue
         width = high.rest - low.rest
         if width <= 1e-13 * high.rest:
-            found.append(minimum(low))
+            # A saddle is not a minimum, but the closer two points are the less that can be told.
+            if low.slope * price_of(low.rest)[1] < 1.0 + 1e-6:
+                found.append(minimum(low))
         elif high.slope * steepest(low.rest, high.rest) < 1.0:
             # U - R(U) increases from end to end: at most one fixed point.
             if low.rest <= low.others and high.rest >= high.others:

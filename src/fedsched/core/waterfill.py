@@ -7,6 +7,8 @@ The sum rises with nu. Newton's method on :math:`(\sum q)^{-2}`, which is nearly
 a bracket that only shrinks, so it cannot fail.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,10 +34,10 @@ def waterfill(
     even = price - weight * (devices / size) ** 2
     low = even.min(axis=1, keepdims=True)
     high = even.max(axis=1, keepdims=True)
-    if size >= 1.0 and floor == 0.0:
-        # No more devices than the size are at 1, which they reach at b - a.
-        full = np.partition(price - weight, int(size), axis=1)[:, [int(size)]]
-        high = np.maximum(np.minimum(high, full), low)
+    # Fewer devices than the size are at 1, which they reach at b - a: the rest takes something.
+    last = math.ceil(size) - 1
+    full = np.partition(price - weight, last, axis=1)[:, [last]]
+    high = np.maximum(np.minimum(high, full), low)
     q, nu, low, high = _solve(price, weight, size, floor, low, high)
     if np.any(np.abs(q.sum(axis=1) - size) > 1e-14 * size):
         # b - nu has lost its digits to a large price; measured from the nearest price it has all.

@@ -1,6 +1,6 @@
 """Figures: one look for all, readable in print and by colour-blind readers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import require
+from fedsched.results.analysis import Curve
 from fedsched.results.files import atomic_path, output_path
 from fedsched.results.tally import ScheduleTally
 
-__all__ = ["FIGURE_SUFFIXES", "PALETTE", "save_figure", "schedule_figure", "subplots"]
+__all__ = [
+    "FIGURE_SUFFIXES",
+    "PALETTE",
+    "accuracy_figure",
+    "save_figure",
+    "schedule_figure",
+    "subplots",
+]
 
 FIGURE_SUFFIXES = (".png", ".svg", ".html")
 
@@ -109,4 +117,26 @@ def schedule_figure(
         size.xaxis.get_major_locator().set_params(integer=True)
         for axis in axes[0]:
             axis.legend(fontsize=8.5)
+        return figure
+
+
+def accuracy_figure(
+    curves: Mapping[int, Mapping[str, Sequence[Curve]]],
+    *,
+    target: float,
+    computation_s: float = 0.0,
+) -> Any:
+    """Accuracy over simulated time, one panel for each number of draws, one line a seed."""
+    with subplots(1, len(curves), width=4.4 * len(curves), height=3.8) as (figure, axes):
+        for axis, (draws, by_policy) in zip(axes[0], curves.items(), strict=True):
+            for color, (policy, seeds) in zip(PALETTE, by_policy.items(), strict=False):
+                for place, curve in enumerate(seeds):
+                    label = policy if place == 0 else None
+                    axis.plot(curve.time_s(computation_s), curve.value, color=color, label=label,
+                              linewidth=1.3, alpha=0.9)  # fmt: skip
+            axis.axhline(target, color="#555555", linestyle="--", linewidth=1.0,
+                         label=f"target {target:g}")  # fmt: skip
+            axis.set(xlabel="simulated time (s)", title=f"m = {draws} draws a round", xscale="log")
+            axis.legend(loc="lower right", fontsize=8.5)
+        axes[0][0].set_ylabel("test accuracy")
         return figure

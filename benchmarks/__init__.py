@@ -1,0 +1,1 @@
+"""Measurements of the scheduler, beside general solvers; ``python -m benchmarks.run``."""

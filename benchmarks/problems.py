@@ -1,0 +1,93 @@
+"""Rounds to decide: gains and queues as the paper's main setting meets them, for any N."""
+
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from fedsched.core.power import optimal_power
+from fedsched.core.probabilities import optimal_probabilities
+from fedsched.core.solution import Solution
+from fedsched.core.uplink import PAPER_UPLINK
+from fedsched.records import PerDevice
+from fedsched.scheduling.policies import make_policy
+from fedsched.simulation import ScheduleState, schedule, start
+from fedsched.wireless import make_channel
+
+V = LAM = 100.0
+SETTLING_ROUNDS = 400  # at N = 100, from empty queues
+ROUNDS_AT_SIZE = 3  # at any other N, from the settled queues of the 100 devices
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundProblem:
+    """What the policy sees in one round."""
+
+    gain: PerDevice
+    queue: PerDevice
+    draws: int
+
+    @property
+    def weight(self) -> float:
+        return V / len(self.gain)
+
+    def power(self) -> PerDevice:
+        return optimal_power(
+            self.gain,
+            self.queue,
+            cost=V * LAM * PAPER_UPLINK.bits / PAPER_UPLINK.bandwidth_hz,
+            noise=PAPER_UPLINK.noise_w,
+            max_power=PAPER_UPLINK.max_power_w,
+        )
+
+    def price(self, power: PerDevice) -> PerDevice:
+        return (V * LAM) * PAPER_UPLINK.airtime_s(self.gain, power) + self.queue * power
+
+    def decide(self) -> Solution:
+        """The whole decision: power, price and probabilities, each with its checks."""
+        price = self.price(self.power())
+        return optimal_probabilities(price, weight=self.weight, draws=self.draws).raise_for_status()
+
+    def objective(self, draw_probability: PerDevice, price: PerDevice) -> float:
+        """What draw probabilities cost, from the definition; they are made to sum to 1."""
+        omega = draw_probability / draw_probability.sum()
+        q = -np.expm1(self.draws * np.log1p(-omega))
+        return float((self.weight / q + price * q).sum())
+
+
+def settled_queues(*, draws: int, seed: int) -> PerDevice:
+    """The queues of 100 devices after some hundred rounds."""
+    rounds = _rounds(100, draws, seed, None)
+    _, state = next(islice(rounds, SETTLING_ROUNDS - 1, None))
+    return state.policy["queue"]
+
+
+def round_problems(
+    devices: int, *, draws: int, count: int, settled: PerDevice, seed: int
+) -> list[RoundProblem]:
+    """Consecutive rounds of the heterogeneous channel, queues included.
+
+    Every device starts with the settled queue of the one among 100 that has its place in the order
+    of channel quality.
+    """
+    channel = make_channel("heterogeneous", devices)
+    policy = make_policy("lyapunov", uplink=PAPER_UPLINK, draws=draws, v=V, lam=LAM)
+    first = start(channel=channel, policy=policy, seed=seed)
+    queue = settled[np.arange(devices) * len(settled) // devices]
+    state = ScheduleState(round=first.round, channel=first.channel, policy={"queue": queue})
+    rows = islice(_rounds(devices, draws, seed, state), ROUNDS_AT_SIZE, ROUNDS_AT_SIZE + count)
+    return [
+        RoundProblem(gain=done.gain, queue=done.queue, draws=draws)
+        for done, _ in rows
+        if done.queue is not None
+    ]
+
+
+def _rounds(devices, draws, seed, state):
+    return schedule(
+        channel=make_channel("heterogeneous", devices),
+        policy=make_policy("lyapunov", uplink=PAPER_UPLINK, draws=draws, v=V, lam=LAM),
+        uplink=PAPER_UPLINK,
+        seed=seed,
+        state=state,
+    )
