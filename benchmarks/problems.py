@@ -14,7 +14,8 @@ from fedsched.scheduling.policies import make_policy
 from fedsched.simulation import ScheduleState, schedule, start
 from fedsched.wireless import make_channel
 
-V = LAM = 100.0
+V = 100.0
+LAM = 100.0  # the paper's, for 100 devices
 SETTLING_ROUNDS = 400  # at N = 100, from empty queues
 ROUNDS_AT_SIZE = 3  # at any other N, from the settled queues of the 100 devices
 
@@ -26,6 +27,7 @@ class RoundProblem:
     gain: PerDevice
     queue: PerDevice
     draws: int
+    lam: float
 
     @property
     def weight(self) -> float:
@@ -35,13 +37,13 @@ class RoundProblem:
         return optimal_power(
             self.gain,
             self.queue,
-            cost=V * LAM * PAPER_UPLINK.bits / PAPER_UPLINK.bandwidth_hz,
+            cost=V * self.lam * PAPER_UPLINK.bits / PAPER_UPLINK.bandwidth_hz,
             noise=PAPER_UPLINK.noise_w,
             max_power=PAPER_UPLINK.max_power_w,
         )
 
     def price(self, power: PerDevice) -> PerDevice:
-        return (V * LAM) * PAPER_UPLINK.airtime_s(self.gain, power) + self.queue * power
+        return (V * self.lam) * PAPER_UPLINK.airtime_s(self.gain, power) + self.queue * power
 
     def decide(self) -> Solution:
         """The whole decision: power, price and probabilities, each with its checks."""
@@ -57,36 +59,36 @@ class RoundProblem:
 
 def settled_queues(*, draws: int, seed: int) -> PerDevice:
     """The queues of 100 devices after some hundred rounds."""
-    rounds = _rounds(100, draws, seed, None)
+    rounds = _rounds(100, draws, LAM, seed, None)
     _, state = next(islice(rounds, SETTLING_ROUNDS - 1, None))
     return state.policy["queue"]
 
 
 def round_problems(
-    devices: int, *, draws: int, count: int, settled: PerDevice, seed: int
+    devices: int, *, draws: int, lam: float, count: int, settled: PerDevice, seed: int
 ) -> list[RoundProblem]:
     """Consecutive rounds of the heterogeneous channel, queues included.
 
     Every device starts with the settled queue of the one among 100 that has its place in the order
-    of channel quality.
+    of channel quality, in proportion to lambda, since powers depend on V lambda / Z alone.
     """
     channel = make_channel("heterogeneous", devices)
-    policy = make_policy("lyapunov", uplink=PAPER_UPLINK, draws=draws, v=V, lam=LAM)
+    policy = make_policy("lyapunov", uplink=PAPER_UPLINK, draws=draws, v=V, lam=lam)
     first = start(channel=channel, policy=policy, seed=seed)
-    queue = settled[np.arange(devices) * len(settled) // devices]
+    queue = settled[np.arange(devices) * len(settled) // devices] * (lam / LAM)
     state = ScheduleState(round=first.round, channel=first.channel, policy={"queue": queue})
-    rows = islice(_rounds(devices, draws, seed, state), ROUNDS_AT_SIZE, ROUNDS_AT_SIZE + count)
+    rows = islice(_rounds(devices, draws, lam, seed, state), ROUNDS_AT_SIZE, ROUNDS_AT_SIZE + count)
     return [
-        RoundProblem(gain=done.gain, queue=done.queue, draws=draws)
+        RoundProblem(gain=done.gain, queue=done.queue, draws=draws, lam=lam)
         for done, _ in rows
         if done.queue is not None
     ]
 
 
-def _rounds(devices, draws, seed, state):
+def _rounds(devices, draws, lam, seed, state):
     return schedule(
         channel=make_channel("heterogeneous", devices),
-        policy=make_policy("lyapunov", uplink=PAPER_UPLINK, draws=draws, v=V, lam=LAM),
+        policy=make_policy("lyapunov", uplink=PAPER_UPLINK, draws=draws, v=V, lam=lam),
         uplink=PAPER_UPLINK,
         seed=seed,
         state=state,

@@ -32,6 +32,7 @@ from fedsched.wireless.clock import round_airtime_s
 
 __all__ = ["Progress", "run"]
 
+
 @dataclass(frozen=True, kw_only=True)
 class Progress:
     """How far a run has come, for whoever watches."""

@@ -37,7 +37,7 @@ def demo_scenario(policy: str, draws: int, seed: int) -> Scenario:
             "run": {"rounds": _ROUNDS[policy, draws], "seed": seed, "eval_every": 4},
             "policy": {"kind": policy, "draws": draws, "lam": 100.0, "v": 100.0},
             "channel": {"kind": "heterogeneous", "devices": 100},
-            # An update counts as many bits as the paper's CNN has, so that airtimes are the paper's.
+            # An update counts as many bits as the CNN of the paper, so airtimes are the same.
             "uplink": {"bits": float(PAPER_UPLINK.bits)},
             "data": {"name": "digits"},
             "training": {"model": "softmax", "learning_rate": 0.002},

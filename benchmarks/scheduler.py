@@ -1,0 +1,158 @@
+"""Decisions per second of the scheduler beside general solvers, and its cost in passes of exp."""
+
+import time
+from statistics import median
+
+import numpy as np
+
+from benchmarks.problems import LAM, round_problems, settled_queues
+from benchmarks.rivals import (
+    solve_with_pymanopt,
+    solve_with_pymanopt_autograd,
+    solve_with_slsqp,
+)
+
+SIZES = (10**2, 10**3, 10**4, 10**5, 10**6)
+DRAWS = 10
+RIVAL_LIMIT_S = 15.0
+# Up to which size each rival is asked: SLSQP factorises N x N matrices, autograd records loops.
+RIVALS = {
+    "pymanopt": (solve_with_pymanopt, 10**6),
+    "pymanopt (autograd)": (solve_with_pymanopt_autograd, 10**4),
+    "SLSQP": (solve_with_slsqp, 10**3),
+}
+# Consecutive rounds at each size; all solvers see the same ones, in turn.
+ROUNDS = {10**2: 15, 10**3: 5, 10**4: 5, 10**5: 3, 10**6: 3}
+EXP_DEVICES = 10**6
+EXP_DRAWS = (1, 10, 100)
+EXP_REPEATS = 7
+
+
+def measure(report=print):
+    """All measurements, as one JSON-able object."""
+    settled = settled_queues(draws=DRAWS, seed=1)
+    rows = []
+    for scaled in (False, True):
+        for devices in SIZES:
+            if scaled and devices == LAM:
+                continue  # the same problem
+            row = measure_size(devices, float(devices) if scaled else LAM, settled)
+            rows.append(row)
+            report(describe(row))
+    passes = []
+    for scaled in (False, True):
+        for draws in EXP_DRAWS:
+            row = measure_passes(draws, float(EXP_DEVICES) if scaled else LAM, settled)
+            passes.append(row)
+            report(f"N = 10^6, lambda = {row['lam']:g}, m = {draws}: {row['passes']:.0f} passes")
+    return {"decisions": rows, "passes": passes}
+
+
+def measure_size(devices, lam, settled):
+    """Every solver on the same rounds, one after the other within each round."""
+    problems = round_problems(
+        devices, draws=DRAWS, lam=lam, count=ROUNDS[devices], settled=settled, seed=2
+    )
+    asked = {name: solve for name, (solve, most) in RIVALS.items() if devices <= most}
+    problems[0].decide()  # once for imports and caches
+    ours = []
+    seconds, excess = {name: [] for name in asked}, {name: [] for name in asked}
+    finished = dict.fromkeys(asked, True)
+    for place, problem in enumerate(problems):
+        solution, taken = timed(problem.decide)
+        again = min(timed(problem.decide)[1] for _ in range(2))
+        ours.append(min(taken, again))
+        price = problem.price(problem.power())
+        for name, solve in asked.items():
+            if place and sum(seconds[name]) > RIVAL_LIMIT_S:
+                continue  # one slow answer tells as much as many
+            answer = solve(price, problem.weight, DRAWS, RIVAL_LIMIT_S)
+            seconds[name].append(answer.seconds)
+            reached = problem.objective(answer.draw_probability, price)
+            excess[name].append(reached / float(solution.objective) - 1.0)
+            finished[name] &= answer.finished
+    return {
+        "devices": devices,
+        "lam": lam,
+        "seconds": median(ours),
+        "rivals": {
+            name: {
+                "seconds": median(seconds[name]),
+                "ratio": median(s / o for s, o in zip(seconds[name], ours, strict=False)),
+                "worst_excess_percent": 100.0 * max(excess[name]),
+                "median_excess_percent": 100.0 * median(excess[name]),
+                "finished": finished[name],
+                "rounds": len(seconds[name]),
+            }
+            for name in asked
+        },
+    }
+
+
+def measure_passes(draws, lam, settled):
+    """Time of a decision for a million devices over that of one exp of as many numbers."""
+    [problem] = round_problems(EXP_DEVICES, draws=draws, lam=lam, count=1, settled=settled, seed=3)
+    numbers = np.linspace(-3.0, 3.0, EXP_DEVICES)
+    out = np.empty_like(numbers)
+    problem.decide()
+    decisions, exps = [], []
+    for _ in range(EXP_REPEATS):
+        decisions.append(timed(problem.decide)[1])
+        exps += [timed(lambda: np.exp(numbers, out=out))[1] for _ in range(5)]
+    return {
+        "draws": draws,
+        "lam": lam,
+        "seconds": min(decisions),
+        "exp_seconds": min(exps),
+        "passes": min(decisions) / min(exps),
+    }
+
+
+def timed(work):
+    start = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - start
+
+
+def describe(row):
+    parts = [f"N = {row['devices']:,}, lambda = {row['lam']:g}: {1 / row['seconds']:,.1f} a second"]
+    parts += [
+        f"{name} {rival['ratio']:,.0f} times slower, {rival['worst_excess_percent']:.3g} % above"
+        for name, rival in row["rivals"].items()
+    ]
+    return "; ".join(parts)
+
+
+def as_markdown(result):
+    """The tables of the README."""
+    lines = [
+        "| devices | lambda | decisions a second | "
+        + " | ".join(f"{name}: times slower | objective above ours" for name in RIVALS)
+        + " |",
+        "|---" * (3 + 2 * len(RIVALS)) + "|",
+    ]
+    for row in result["decisions"]:
+        cells = [f"{row['devices']:,}", f"{row['lam']:,.0f}", f"{1 / row['seconds']:,.3g}"]
+        for name in RIVALS:
+            rival = row["rivals"].get(name)
+            cells += ["–", "–"] if rival is None else _rival_cells(rival)
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += [
+        "",
+        "| devices | lambda | draws | seconds a decision | passes of `np.exp` |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {EXP_DEVICES:,} | {row['lam']:,.0f} | {row['draws']} | {row['seconds']:.3f} | "
+        f"{row['passes']:.0f} |"
+        for row in result["passes"]
+    ]
+    return "\n".join(lines)
+
+
+def _rival_cells(rival):
+    slower = f"{rival['ratio']:,.3g}" if rival["ratio"] < 1e3 else f"{rival['ratio']:,.0f}"
+    if not rival["finished"]:
+        slower = f"> {slower} (stopped after {RIVAL_LIMIT_S:.0f} s)"
+    worst = rival["worst_excess_percent"]
+    return [slower, "0" if worst < 1e-7 else f"{worst:.2g} %"]

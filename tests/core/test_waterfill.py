@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+
+from fedsched.core.waterfill import waterfill
+from fedsched.randomness import stream
+
+
+def rows(*, spread, count=40, devices=9):
+    random = stream(21, "sampling", int(spread * 10))
+    return 10.0 ** random.uniform(-spread, spread, (count, devices))
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 4.5, 15.0])
+@pytest.mark.parametrize("size", [0.3, 1.0, 2.0, 4.7, 8.0, 8.999])
+@pytest.mark.parametrize("floor", [0.0, 0.03])
+def test_the_size_is_met_and_every_device_pays_the_multiplier_or_sits_at_a_bound(
+    spread, size, floor
+):
+    price, weight = rows(spread=spread), rows(spread=0.5) if spread > 1 else np.ones((1, 1))
+    q, nu = waterfill(price, weight, size, floor)
+    assert q.sum(axis=1) == pytest.approx(np.full(len(q), size), rel=1e-13)
+    assert np.all((q >= floor) & (q <= 1.0))
+    slope = price - weight / q**2
+    # In units of the terms, of which the difference is taken.
+    off = (slope - nu[:, None]) / (price + weight / q**2 + np.abs(nu[:, None]))
+    assert np.all(off[(q > floor) & (q < 1.0)] == pytest.approx(0.0, abs=1e-13))
+    assert np.all(off[q <= floor] >= -1e-13)
+    assert np.all(off[q >= 1.0] <= 1e-13)
+
+
+def test_a_size_of_all_devices_takes_all():
+    price = rows(spread=2.0)
+    q, nu = waterfill(price, np.ones((1, 1)), 9.0, 0.0)
+    assert np.all(q == 1.0)
+    assert np.array_equal(nu, (price - 1.0).max(axis=1))
+
+
+def test_equal_devices_share_equally():
+    q, nu = waterfill(np.full((1, 4), 3.0), np.ones((1, 1)), 2.0, 0.0)
+    assert q == pytest.approx(np.full((1, 4), 0.5), rel=1e-15)
+    assert nu == pytest.approx(-1.0)
+
+
+def test_digits_survive_prices_that_dwarf_the_weights():
+    price = np.array([[2249815524.0958915, 80547968045003.1]])
+    q, _ = waterfill(price, np.ones((1, 1)), 1.0, 0.0)
+    # The dear device is far from 1: it pays the difference of prices, to rounding.
+    dear = (np.diff(price)[0, 0] + 1.0) ** -0.5
+    assert q[0, 1] == pytest.approx(dear, rel=1e-12)
+    assert q[0, 0] == pytest.approx(1.0 - dear, rel=1e-15)
+
+
+def test_a_device_that_takes_nearly_all_leaves_the_multiplier_below_its_price():
+    price = np.array([[0.04201587940715174, 1919.238570735071]])
+    weight = np.array([[2.410284753786761e-30, 2.783712304224136e-28]])
+    q, nu = waterfill(price, weight, 1.0, 0.0)
+    assert nu[0] == pytest.approx(price[0, 0], rel=1e-14)
+    assert q[0, 1] == pytest.approx(np.sqrt(weight[0, 1] / (price[0, 1] - nu[0])), rel=1e-12)
+
+
+def test_rows_are_solved_each_by_itself():
+    price = np.concatenate([rows(spread=0.1, count=3), rows(spread=4.5, count=3)])
+    q, nu = waterfill(price, np.ones((1, 1)), 2.5, 0.01)
+    for row in range(len(price)):
+        alone, nu_alone = waterfill(price[[row]], np.ones((1, 1)), 2.5, 0.01)
+        assert q[row] == pytest.approx(alone[0], rel=1e-12)
+        assert nu[row] == pytest.approx(nu_alone[0], rel=1e-9, abs=1e-9)
