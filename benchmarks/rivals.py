@@ -14,11 +14,11 @@ from scipy.optimize import minimize
 @dataclass(frozen=True)
 class Answer:
     draw_probability: np.ndarray
-    seconds: float
+    seconds: float  # of processor time
     finished: bool  # by its own criteria, not by the time limit
 
 
-class _OutOfTime(Exception):
+class _OutOfTimeError(Exception):
     pass
 
 
@@ -27,13 +27,13 @@ class _Terms:
 
     def __init__(self, price, weight, draws, limit_s):
         self.b, self.a, self.m = price, weight, draws
-        self.start = time.perf_counter()
+        self.start = time.process_time()
         self.deadline = self.start + limit_s
         self.best, self.best_cost = None, np.inf
 
     def cost(self, omega):
-        if time.perf_counter() > self.deadline:
-            raise _OutOfTime
+        if time.process_time() > self.deadline:
+            raise _OutOfTimeError
         q = -np.expm1(self.m * np.log1p(-np.minimum(omega, 1.0 - 1e-16)))
         value = float((self.a / q + self.b * q).sum())
         if value < self.best_cost and abs(omega.sum() - 1.0) < 1e-6:
@@ -46,7 +46,7 @@ class _Terms:
         return self.m * rest ** (self.m - 1) * (self.b - self.a / q**2)
 
     def answer(self, omega, finished):
-        return Answer(omega, time.perf_counter() - self.start, finished)
+        return Answer(omega, time.process_time() - self.start, finished)
 
 
 def solve_with_pymanopt(price, weight, draws, limit_s):
@@ -87,7 +87,7 @@ def _run(problem, price, terms):
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             result = ConjugateGradient(verbosity=0).run(problem, initial_point=start)
         return terms.answer(result.point**2, True)
-    except _OutOfTime:
+    except _OutOfTimeError:
         return terms.answer(terms.best, False)
 
 
@@ -111,5 +111,5 @@ def solve_with_slsqp(price, weight, draws, limit_s):
                 },
             )
         return terms.answer(np.clip(result.x, 1e-12, 1.0), True)
-    except _OutOfTime:
+    except _OutOfTimeError:
         return terms.answer(terms.best, False)

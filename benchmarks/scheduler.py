@@ -1,4 +1,7 @@
-"""Decisions per second of the scheduler beside general solvers, and its cost in passes of exp."""
+"""Decisions per second of the scheduler beside general solvers, and its cost in passes of exp.
+
+All times are processor time of one thread, so that other work on the machine disturbs them less.
+"""
 
 import time
 from statistics import median
@@ -109,9 +112,9 @@ def measure_passes(draws, lam, settled):
 
 
 def timed(work):
-    start = time.perf_counter()
+    start = time.process_time()
     result = work()
-    return result, time.perf_counter() - start
+    return result, time.process_time() - start
 
 
 def describe(row):
@@ -132,10 +135,10 @@ def as_markdown(result):
         "|---" * (3 + 2 * len(RIVALS)) + "|",
     ]
     for row in result["decisions"]:
-        cells = [f"{row['devices']:,}", f"{row['lam']:,.0f}", f"{1 / row['seconds']:,.3g}"]
+        cells = [f"{row['devices']:,}", f"{row['lam']:,.0f}", _short(1 / row["seconds"])]
         for name in RIVALS:
             rival = row["rivals"].get(name)
-            cells += ["–", "–"] if rival is None else _rival_cells(rival)
+            cells += ["", ""] if rival is None else _rival_cells(rival)
         lines.append(f"| {' | '.join(cells)} |")
     lines += [
         "",
@@ -151,8 +154,12 @@ def as_markdown(result):
 
 
 def _rival_cells(rival):
-    slower = f"{rival['ratio']:,.3g}" if rival["ratio"] < 1e3 else f"{rival['ratio']:,.0f}"
+    slower = _short(rival["ratio"])
     if not rival["finished"]:
         slower = f"> {slower} (stopped after {RIVAL_LIMIT_S:.0f} s)"
     worst = rival["worst_excess_percent"]
-    return [slower, "0" if worst < 1e-7 else f"{worst:.2g} %"]
+    return [slower, "0" if worst < 1e-7 else f"{_short(worst)} %"]
+
+
+def _short(number):
+    return f"{number:,.0f}" if number >= 10.0 else f"{number:.2g}"

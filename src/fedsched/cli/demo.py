@@ -13,7 +13,7 @@ from fedsched.config import Scenario, scenario_from
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.engines import Job, run_locally
 from fedsched.errors import FedschedError
-from fedsched.results.analysis import Curve, accuracy_curve, time_to_target
+from fedsched.results.analysis import Curve, curve_of, time_to_target
 from fedsched.results.figures import accuracy_figure, save_figure
 from fedsched.results.runlog import RunLog, read_run
 
@@ -76,7 +76,7 @@ def command(out: str, as_json: bool, processes: int) -> None:
     speedup = {str(draws): _speedup(rows, draws) for draws in DRAWS}
     curves = {
         draws: {
-            policy: [accuracy_curve(log) for log in _logs(logs, policy, draws)]
+            policy: [curve_of(log) for log in _logs(logs, policy, draws)]
             for policy in ("uniform", "lyapunov")
         }
         for draws in DRAWS
@@ -102,7 +102,7 @@ def _logs(logs: dict[str, RunLog], policy: str, draws: int) -> list[RunLog]:
 
 def _row(logs: dict[str, RunLog], policy: str, draws: int) -> dict[str, Any]:
     chosen = _logs(logs, policy, draws)
-    times = [_reached(accuracy_curve(log)) for log in chosen]
+    times = [_reached(curve_of(log)) for log in chosen]
     reached = [each for each in times if each is not None]
     return {
         "draws": draws,

@@ -89,10 +89,13 @@ def power_unchecked(
         nats = lambert_w0(half_root)
         nats *= 2.0
         # Capping ln(1 + SNR) rather than P keeps exp from overflowing on the way.
-        np.minimum(nats, np.log1p(g * (max_power / noise)), out=nats)
+        most = np.log1p(g * (max_power / noise))
+        np.minimum(nats, most, out=nats)
         np.expm1(nats, out=p)
         p *= noise / g
         np.minimum(p, max_power, out=p)
+        # The way there and back rounds; the peak itself is meant.
+        np.copyto(p, max_power, where=nats == most)
     return power
 
 

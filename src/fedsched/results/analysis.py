@@ -1,5 +1,10 @@
-"""From logs to answers: when a target was reached, and how much sooner."""
+"""From logs to answers, by the paper's protocol: curves, means over seeds, time to a target.
 
+The clock of a run is its airtime plus computation time times rounds, so one run serves every
+computation time: whatever is said of time here takes ``computation_s`` as an argument.
+"""
+
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,46 +13,180 @@ from numpy.typing import NDArray
 
 from fedsched.results.runlog import RunLog
 
-__all__ = ["Curve", "accuracy_curve", "time_to_target"]
+__all__ = [
+    "Curve",
+    "Reach",
+    "Speedup",
+    "curve_of",
+    "mean_curve",
+    "reach",
+    "rolling_mean",
+    "speedup",
+    "time_to_target",
+]
+
+Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curve:
-    """A quantity at the rounds where it was measured; time is airtime plus rounds x computation."""
+    """A quantity at the rounds where it was measured."""
 
-    rounds: NDArray[np.float64]  # rounds done
-    airtime_s: NDArray[np.float64]  # seconds on air until then
-    value: NDArray[np.float64]
+    rounds: Values  # rounds done
+    airtime_s: Values  # seconds on air until then
+    value: Values
 
-    def time_s(self, computation_s: float) -> NDArray[np.float64]:
+    def time_s(self, computation_s: float) -> Values:
         """The clock at each point, for any computation time a round."""
         return np.asarray(self.airtime_s + computation_s * self.rounds)
 
 
-def accuracy_curve(log: RunLog, column: str = "test_accuracy") -> Curve:
-    """A column of a log at the rounds where it was measured."""
+def curve_of(log: RunLog, column: str = "test_accuracy") -> Curve:
+    """A column of a log at the rounds where it was measured (is not NaN)."""
     value = log.column(column)
     measured = np.flatnonzero(~np.isnan(value))
     airtime_s = np.cumsum(log.column("airtime_s"))
-    return Curve(rounds=measured + 1.0, airtime_s=airtime_s[measured], value=value[measured])
+    return Curve(
+        rounds=(measured + 1).astype(np.float64),
+        airtime_s=airtime_s[measured],
+        value=value[measured],
+    )
+
+
+def rolling_mean(value: Values, window: int) -> Values:
+    """The mean of up to ``window`` values that end at each place.
+
+    It looks back only, so that a smoothed curve never knows the future.
+
+    Example:
+        >>> rolling_mean(np.array([1.0, 2.0, 6.0]), 2).tolist()
+        [1.0, 1.5, 4.0]
+    """
+    sums = np.concatenate([[0.0], np.cumsum(value)])
+    end = np.arange(1, len(value) + 1)
+    begin = np.maximum(end - window, 0)
+    return np.asarray((sums[end] - sums[begin]) / (end - begin))
+
+
+def mean_curve(
+    curves: Sequence[Curve],
+    *,
+    computation_s: float = 0.0,
+    points: int = 400,
+    window: int = 1,
+    over: str = "time",
+) -> tuple[Values, Values]:
+    """Curves of several seeds on one grid, averaged, then smoothed: the paper's protocol.
+
+    Each curve is interpolated linearly at ``points`` uniform times (or rounds), from the latest
+    first measurement to the earliest last one, so that every seed speaks at every point.
+    """
+    places = [curve.time_s(computation_s) if over == "time" else curve.rounds for curve in curves]
+    begin = max(float(place[0]) for place in places)
+    end = min(float(place[-1]) for place in places)
+    grid = np.linspace(begin, max(begin, end), points)
+    each = [
+        np.interp(grid, place, curve.value) for place, curve in zip(places, curves, strict=True)
+    ]
+    return grid, rolling_mean(np.mean(each, axis=0), window)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """When a target was reached: a straight line in the computation time."""
+
+    airtime_s: float
+    rounds: float
+
+    def time_s(self, computation_s: float) -> float:
+        """The clock at that moment."""
+        return self.airtime_s + computation_s * self.rounds
+
+
+def reach(curve: Curve, target: float, *, patience: int = 1) -> Reach | None:
+    """The first crossing of ``target`` that lasts ``patience`` measurements; None if there is none.
+
+    A noisy curve passes a target and falls back; a crossing counts if the next ``patience``
+    measurements, itself included, are all at or above it. It is dated at the first of them.
+
+    Example:
+        >>> curve = Curve(rounds=np.array([1.0, 2, 3, 4]), airtime_s=np.array([2.0, 4, 6, 8]),
+        ...               value=np.array([0.5, 0.9, 0.7, 0.9]))
+        >>> reach(curve, 0.8)
+        Reach(airtime_s=4.0, rounds=2.0)
+        >>> reach(curve, 0.8, patience=2) is None
+        True
+    """
+    above = (curve.value >= target).astype(np.int64)
+    if len(above) < patience:
+        return None
+    lasting = np.lib.stride_tricks.sliding_window_view(above, patience).all(axis=1)
+    if not lasting.any():
+        return None
+    first = int(np.argmax(lasting))
+    return Reach(airtime_s=float(curve.airtime_s[first]), rounds=float(curve.rounds[first]))
 
 
 def time_to_target(
     curve: Curve, target: float, *, computation_s: float = 0.0, patience: int = 1
 ) -> float | None:
-    """The clock at the first crossing of ``target`` that lasts ``patience`` measurements.
+    """The clock at which a target was reached for good; None if it never was."""
+    reached = reach(curve, target, patience=patience)
+    return None if reached is None else reached.time_s(computation_s)
 
-    A noisy curve passes a target and falls back; a crossing counts if the next ``patience``
-    measurements, itself included, are all at or above it. None if that never happens.
+
+@dataclass(frozen=True, kw_only=True)
+class Speedup:
+    """How many times sooner, with a 95 % interval where there are two seeds or more."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    seeds: int
+
+
+def speedup(baseline_s: Sequence[float], ours_s: Sequence[float]) -> Speedup:
+    """The ratio of times of paired seeds: the geometric mean, with Student's interval of its log.
 
     Example:
-        >>> curve = Curve(rounds=np.array([1.0, 2, 3, 4]), airtime_s=np.array([2.0, 4, 6, 8]),
-        ...               value=np.array([0.5, 0.9, 0.7, 0.9]))
-        >>> time_to_target(curve, 0.8), time_to_target(curve, 0.8, patience=2)
-        (4.0, None)
+        >>> speedup([8.0, 18.0], [4.0, 6.0])
+        Speedup(ratio=2.449..., low=0.186..., high=32.2..., seeds=2)
     """
-    above = curve.value >= target
-    held = np.convolve(above, np.ones(patience), mode="full")[patience - 1 :][: len(above)]
-    crossings: Sequence[int] = np.flatnonzero(held >= patience).tolist()
-    crossings = [at for at in crossings if at + patience <= len(above)]
-    return float(curve.time_s(computation_s)[crossings[0]]) if crossings else None
+    logs = np.log(np.asarray(baseline_s) / np.asarray(ours_s))
+    mean, seeds = float(logs.mean()), len(logs)
+    if seeds < 2:
+        return Speedup(ratio=math.exp(mean), low=None, high=None, seeds=seeds)
+    reachable = _student_975(seeds - 1) * float(logs.std(ddof=1)) / math.sqrt(seeds)
+    return Speedup(
+        ratio=math.exp(mean),
+        low=math.exp(mean - reachable),
+        high=math.exp(mean + reachable),
+        seeds=seeds,
+    )
+
+
+def _student_975(freedom: int) -> float:
+    """The 97.5 % point of Student's distribution, from its finite series for whole freedom."""
+    low, high = 0.0, 1000.0
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _student_cdf(middle, freedom) < 0.975 else (low, middle)
+    return high
+
+
+def _student_cdf(t: float, freedom: int) -> float:
+    angle = math.atan(t / math.sqrt(freedom))
+    cosine = math.cos(angle)
+    if freedom % 2:
+        term, total = cosine, cosine if freedom > 1 else 0.0
+        for k in range(3, freedom, 2):
+            term *= cosine**2 * (k - 1) / k
+            total += term
+        within = 2.0 / math.pi * (angle + math.sin(angle) * total)
+    else:
+        term = total = 1.0
+        for k in range(2, freedom, 2):
+            term *= cosine**2 * (k - 1) / k
+            total += term
+        within = math.sin(angle) * total
+    return 0.5 + 0.5 * within

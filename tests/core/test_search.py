@@ -1,0 +1,134 @@
+"""The complete search against the slow twin and a local solver."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from scipy.optimize import minimize
+from tests.core.problems import DrawProblem, draw_problems, objective, sample_problem
+
+import fedsched.core.search
+from fedsched.core.reference import brute_force_probabilities, reference_probabilities
+from fedsched.core.search import search
+from fedsched.randomness import stream
+
+
+def searched(problem):
+    weight = np.broadcast_to(np.asarray(problem.weight, dtype=float), problem.price.shape)
+    result = search(problem.price, weight, problem.draws, problem.floor)
+    q = -np.expm1(problem.draws * np.log1p(-np.minimum(result.draw_probability, 1.0 - 1e-16)))
+    return result, objective(problem.price, weight, np.maximum(q, problem.floor))
+
+
+@given(draw_problems(min_devices=2, max_devices=6))
+@settings(max_examples=70, deadline=None, derandomize=True)
+def test_the_search_ends_in_the_global_minimum_and_knows_it(problem):
+    if problem.draws == 1:
+        return
+    result, value = searched(problem)
+    assert result.certified
+    assert value <= reference_probabilities(**problem.arguments).objective * (1 + 1e-11)
+    assert result.draw_probability.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("equal_weights", [True, False])
+def test_no_grid_point_is_better(equal_weights):
+    random = stream(41, "sampling", int(equal_weights))
+    several = 0
+    for _ in range(40):
+        problem = sample_problem(random, devices=2, equal_weights=equal_weights)
+        if problem.draws == 1:
+            continue
+        _, value = searched(problem)
+        grid = brute_force_probabilities(**problem.arguments)
+        several += len(grid.minima) > 1
+        assert value <= grid.objective * (1 + 1e-12)
+    assert several >= 5
+
+
+@pytest.mark.parametrize(
+    ("price", "weight", "draws"),
+    [
+        ([40.0, 44.0], 1.0, 5),
+        ([12.0, 12.5], 1.0, 10),
+        ([30.0, 33.0, 31.0], 1.0, 5),
+        ([25.0, 22.0, 40.0], 1.0, 10),
+        ([20.0, 22.0], [0.01, 0.2], 10),
+        ([35.0, 30.0, 32.0], [1.0, 0.5, 2.0], 5),
+    ],
+)
+def test_of_two_leaders_the_better_one_leads(price, weight, draws):
+    problem = DrawProblem(price=np.array(price), weight=np.array(weight), draws=draws)
+    twin = reference_probabilities(**problem.arguments)
+    result, value = searched(problem)
+    ends = [local_minimum(problem, leader) for leader in range(len(price))]
+    best = int(np.argmax(result.draw_probability))
+    assert len(twin.minima) == len(price)
+    assert value == pytest.approx(twin.minima[0], rel=1e-12)
+    # A local solver keeps whichever leader it is given, and pays for it.
+    assert sorted(ends) == pytest.approx(twin.minima, rel=1e-6)
+    assert ends[best] == pytest.approx(value, rel=1e-6)
+    assert sorted(ends)[1] > value * (1 + 1e-4)
+
+
+def local_minimum(problem, leader):
+    """Objective at which a local solver ends that starts with most for one device."""
+    size, m, scale = len(problem.price), problem.draws, problem.price.sum()
+    start = np.full(size, 0.1 / (size - 1))
+    start[leader] = 0.9
+
+    def value(omega):
+        q = -np.expm1(m * np.log1p(-np.minimum(omega, 1.0 - 1e-15)))
+        return objective(problem.price, problem.weight, q) / scale
+
+    constraint = {"type": "eq", "fun": lambda omega: omega.sum() - 1.0, "jac": np.ones_like}
+    options = {"ftol": 1e-14, "maxiter": 500}
+    found = minimize(
+        value, start, bounds=[(1e-6, 1.0)] * size, constraints=constraint, options=options
+    )
+    return found.fun * scale
+
+
+def test_minima_that_merge_are_counted_once():
+    # Two devices where the symmetric point turns from minimum to saddle at draws = 2.
+    for level in 4.0 / 3.0 * (1.0 + np.array([0.0, 1e-12, 1e-8, 1e-4])):
+        result = search(np.full(2, 2.0 * level), np.ones(2), 2, 0.0)
+        assert result.certified
+        assert result.minima <= 2
+
+
+@pytest.mark.parametrize(
+    ("price", "weight", "draws", "floor"),
+    [
+        # one takes what the floors of the others leave: nu is its slope
+        ([0.0207] * 4, [0.022, 83.7, 0.022, 0.022], 5, 0.487091064453125),
+        ([70.23771847955196] * 3, [2.8, 20.7, 20.7], 5, 0.5981224279835391),
+        # b barely above a: q is as close to 1 as b / a is
+        (
+            [3.976612214733963, 3.874743008919426, 7.7327762126688935],
+            [0.6113447384726374, 3.8747430089075503, 0.14731189121678961],
+            10,
+            0.0,
+        ),
+        # weights that vanish beside the prices
+        ([53134.67344024766, 516738.89242157113], [6.85e-31, 1.88e-29], 2, 0.0),
+        ([6.9e34, 1.2e33, 7.1e34], [1.2e-22, 7.5e-24, 5.3e-23], 2, 0.0),
+    ],
+)
+def test_the_multiplier_is_the_slope_of_every_device_above_its_floor(price, weight, draws, floor):
+    b, a = np.array(price), np.array(weight)
+    result = search(b, a, draws, floor)
+    omega = result.draw_probability
+    q = -np.expm1(draws * np.log1p(-omega))
+    slope = draws * (1.0 - omega) ** (draws - 1) * (b - a / q**2)
+    free = q > floor * (1.0 + 1e-9)
+    scale = np.sum(a / q + b * q)
+    assert result.certified
+    assert omega.sum() == pytest.approx(1.0, abs=1e-13)
+    assert np.abs((slope - result.multiplier) * omega)[free].sum() <= 1e-12 * scale
+
+
+def test_a_search_cut_short_does_not_claim_to_be_complete(monkeypatch):
+    price, weight = np.array([30.0, 33.0, 31.0]), np.ones(3)
+    assert search(price, weight, 5, 0.0).certified
+    monkeypatch.setattr(fedsched.core.search, "_MOST_RESPONSES", 0)
+    assert not search(price, weight, 5, 0.0).certified
