@@ -11,23 +11,22 @@ from fedsched.learning.pool import ProcessPool
 def main(address: str) -> None:
     gate = Gate(address)
     with ProcessPool(SPEC, PROCESSES) as pool:
-        parameters = pool.initial_parameters
-        steps = 0
+        parameters, steps = pool.initial_parameters, 0
         for round_ in count():
             try:
                 gate.wait(steps)
             except Finished:
                 return
-            updates = list_steps = []  # filled while the updates are consumed one by one
+            done: list[int] = []
             updates = pool.train_cohort(parameters, cohort(round_), round_)
-            weighted = ((1.0 / COHORT, _counted(update, list_steps)) for update in updates)
-            parameters = aggregate(parameters, weighted).parameters
-            steps = sum(list_steps)
+            parameters = aggregate(parameters, _weighted(updates, done)).parameters
+            steps = sum(done)
 
 
-def _counted(update, steps):
-    steps.append(update.steps)
-    return update.delta
+def _weighted(updates, done):
+    for update in updates:
+        done.append(update.steps)
+        yield 1.0 / COHORT, update.delta
 
 
 if __name__ == "__main__":

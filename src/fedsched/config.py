@@ -4,7 +4,11 @@ A scenario is everything a run depends on. Its sections are the frozen classes b
 call a field is the key in the file, and their defaults are the paper's.
 """
 
+import copy
 import dataclasses
+import hashlib
+import itertools
+import json
 import math
 import tomllib
 import types
@@ -16,6 +20,7 @@ from typing import Any, TypeVar
 
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.scheduling.policies import READS
 
 __all__ = [
     "ChannelSection",
@@ -25,7 +30,10 @@ __all__ = [
     "Scenario",
     "TrainingSection",
     "UplinkSection",
+    "expand",
     "load_scenario",
+    "load_scenarios",
+    "run_name",
     "scenario_from",
 ]
 
@@ -74,6 +82,18 @@ class PolicySection:
 
     def __post_init__(self) -> None:
         whole_number("policy.draws", self.draws)
+        positive_number("policy.lam", self.lam)
+        positive_number("policy.v", self.v)
+        if not 0.0 <= self.qmin < 1.0:
+            raise InputError(
+                f"policy.qmin must lie in [0, 1), got {self.qmin}; it is a probability"
+            )
+        # What the policy does not read is set to its default, so that equal runs compare equal.
+        reads = READS.get(self.kind)
+        if reads is not None:
+            for each in dataclasses.fields(self):
+                if each.name != "kind" and each.name not in reads:
+                    object.__setattr__(self, each.name, each.default)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +154,24 @@ class Scenario:
     data: DataSection = field(default_factory=DataSection)
     training: TrainingSection = field(default_factory=TrainingSection)
 
+    def changes(self) -> dict[str, dict[str, Any]]:
+        """What differs from the defaults; stays the same when new fields with defaults appear."""
+        given = self.as_dict()
+        defaults = Scenario(
+            run=RunSection(rounds=self.run.rounds, seed=self.run.seed),
+            policy=PolicySection(kind=self.policy.kind),
+        ).as_dict()
+        required = {"run": ("rounds", "seed"), "policy": ("kind",)}
+        different = {
+            section: {
+                name: value
+                for name, value in values.items()
+                if name in required.get(section, ()) or value != defaults[section].get(name)
+            }
+            for section, values in given.items()
+        }
+        return {section: values for section, values in different.items() if values}
+
     def as_dict(self) -> dict[str, dict[str, Any]]:
         """Plain values by section, as :func:`scenario_from` takes them; what is None is left out.
 
@@ -150,7 +188,17 @@ class Scenario:
 
 
 def load_scenario(path: str | Path) -> Scenario:
-    """Read and check a scenario file."""
+    """Read and check a scenario file that describes one run."""
+    scenarios = load_scenarios(path)
+    if len(scenarios) > 1:
+        raise InputError(
+            f"scenario {str(path)!r} holds a sweep of {len(scenarios)} runs; one is wanted here"
+        )
+    return scenarios[0]
+
+
+def load_scenarios(path: str | Path) -> list[Scenario]:
+    """Read and check a scenario file; a ``[sweep]`` in it makes many scenarios of one."""
     file = Path(path)
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -160,7 +208,75 @@ def load_scenario(path: str | Path) -> Scenario:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"scenario {str(file)!r} is not valid TOML: {error}") from None
-    return scenario_from(table)
+    return expand(table)
+
+
+# Short names a sweep may use for the fields people sweep most.
+_SWEPT = {
+    "policy": "policy.kind", "m": "policy.draws", "draws": "policy.draws",
+    "design": "policy.design", "lambda": "policy.lam", "lam": "policy.lam", "V": "policy.v",
+    "v": "policy.v", "qmin": "policy.qmin", "alpha": "data.alpha", "channel": "channel.kind",
+    "seed": "run.seed", "seeds": "run.seed",
+}  # fmt: skip
+
+
+def expand(table: Mapping[str, Any]) -> list[Scenario]:
+    """The scenarios of a table: the product of the lists in its ``sweep``, without repeats.
+
+    A policy that does not read a swept field appears once, not once for each of its values.
+
+    Example:
+        >>> base = {"run": {"rounds": 5}, "policy": {}, "sweep": {
+        ...     "policy": ["lyapunov", "uniform"], "lambda": [1, 100], "seeds": [1, 2]}}
+        >>> [(each.policy.kind, each.policy.lam, each.run.seed) for each in expand(base)][:3]
+        [('lyapunov', 1.0, 1), ('lyapunov', 1.0, 2), ('lyapunov', 100.0, 1)]
+        >>> len(expand(base))
+        6
+    """
+    base = {name: value for name, value in table.items() if name != "sweep"}
+    swept = _swept(table.get("sweep", {}))
+    found: dict[Scenario, None] = {}  # a set that keeps its order
+    for values in itertools.product(*swept.values()):
+        each = copy.deepcopy(base)
+        for name, value in zip(swept, values, strict=True):
+            section, _, field_name = name.partition(".")
+            each.setdefault(section, {})[field_name] = value
+        found[scenario_from(each)] = None
+    return list(found)
+
+
+def _swept(sweep: Any) -> dict[str, list[Any]]:
+    """Dotted names and their lists."""
+    if not isinstance(sweep, Mapping):
+        raise InputError(f"sweep must be a section, [sweep], got {sweep!r}")
+    flat: dict[str, Any] = {}
+    for name, value in sweep.items():
+        if isinstance(value, Mapping):  # "policy.draws" without quotes is a table in TOML
+            flat |= {f"{name}.{inner}": each for inner, each in value.items()}
+        elif name in _SWEPT:
+            flat[_SWEPT[name]] = value
+        elif "." in name:
+            flat[name] = value
+        else:
+            raise UnknownNameError("sweep", name, [*_SWEPT, "section.field"])
+    for name, value in flat.items():
+        if not isinstance(value, list) or not value:
+            raise InputError(f"sweep.{name} must be a list of values, got {value!r}")
+    return flat
+
+
+def run_name(scenario: Scenario) -> str:
+    """A name for a run: what people would call it, and a hash of all that it depends on.
+
+    Example:
+        >>> table = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform", "draws": 5}}
+        >>> run_name(scenario_from(table))
+        'uniform-m5-seed1-1a65df225d'
+    """
+    content = json.dumps(scenario.changes(), sort_keys=True).encode()
+    digest = hashlib.sha256(content).hexdigest()[:10]
+    policy = scenario.policy.kind.replace(":", "-").replace("/", "-")
+    return f"{policy}-m{scenario.policy.draws}-seed{scenario.run.seed}-{digest}"
 
 
 def scenario_from(table: Mapping[str, Any]) -> Scenario:

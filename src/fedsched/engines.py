@@ -1,7 +1,11 @@
-"""Engines: many runs side by side, each in a process of its own."""
+"""Engines: many runs side by side, on this machine or on a Ray cluster.
+
+A run is a function of its scenario, and its folder holds all of its state; so an engine only
+decides where runs happen. What a lost worker leaves behind goes on elsewhere from its last
+checkpoint, provided that the folder is on storage both can reach.
+"""
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -9,8 +13,11 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from fedsched.config import Scenario
+from fedsched.errors import require
 
-__all__ = ["Job", "Outcome", "run_locally"]
+__all__ = ["ENGINES", "Job", "Outcome", "run_jobs"]
+
+ENGINES = ("local", "ray")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +27,7 @@ class Job:
     name: str
     scenario: Scenario
     folder: Path
+    device: str = "cpu"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,30 +38,69 @@ class Outcome:
     failure: str | None
 
 
-def run_locally(jobs: Sequence[Job], *, processes: int) -> Iterator[Outcome]:
-    """Run jobs on this machine, as many at a time as there are processes, as they end.
+def run_jobs(
+    jobs: Sequence[Job], *, engine: str = "local", processes: int = 1, address: str | None = None
+) -> Iterator[Outcome]:
+    """Run jobs side by side and tell of each as it ends.
 
     Finished runs are passed over and others go on from where they stand, so calling this again
     with the same jobs does only what is left. A failing run stops nothing else.
+
+    Args:
+        jobs: what to run.
+        engine: "local" for processes of this machine, "ray" for a Ray cluster.
+        processes: how many at a time; a Ray cluster decides by itself.
+        address: of the Ray cluster; None starts one on this machine.
     """
-    # Fresh interpreters: forking a process that has loaded torch may hang.
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_one_thread)
-    with pool:
-        running = {pool.submit(_run, job): job for job in jobs}
-        for future in as_completed(running):
-            error = future.exception()
-            sentence = None if error is None else f"{type(error).__name__}: {error}"
-            yield Outcome(job=running[future], failure=sentence)
+    if engine == "ray":
+        return _on_ray(jobs, address)
+    return _locally(jobs, processes)
 
 
-def _one_thread() -> None:
-    """One thread a process: two that spin for the same core are many times slower."""
+def _run(job: Job) -> str | None:
+    """Run one job in this process; a sentence if it fails."""
+    # One thread a process: two that spin for the same core are many times slower.
     os.environ["OMP_NUM_THREADS"] = "1"
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
-
-
-def _run(job: Job) -> None:
     from fedsched.experiment import run
 
-    run(job.scenario, job.folder)
+    try:
+        run(job.scenario, job.folder, torch_device=job.device)
+    except Exception as error:  # a failing run must not stop the others
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _locally(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
+    # Fresh interpreters: forking a process that has loaded torch may hang.
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(_run, job): job for job in jobs}
+        try:
+            for future in as_completed(running):
+                lost = future.exception()  # of the process, not of the run
+                failure = future.result() if lost is None else f"its process was lost: {lost}"
+                yield Outcome(job=running[future], failure=failure)
+        finally:
+            # Whoever stops listening waits for the runs under way, not for those not yet begun.
+            pool.shutdown(cancel_futures=True)
+
+
+def _on_ray(jobs: Sequence[Job], address: str | None) -> Iterator[Outcome]:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray = require("ray", extra="ray", purpose="the engine ray")
+    ray.init(
+        address=address, log_to_driver=False, include_dashboard=False if address is None else None
+    )
+    try:
+        # A lost node is no fault of the run: it is placed again, as often as it takes.
+        remote = ray.remote(num_cpus=1, max_retries=-1)(_run)
+        running = {remote.remote(job): job for job in jobs}
+        while running:
+            (ended,), _ = ray.wait(list(running), num_returns=1)
+            job = running.pop(ended)
+            try:
+                failure = ray.get(ended)
+            except ray.exceptions.RayError as error:
+                failure = f"its worker was lost: {error}"
+            yield Outcome(job=job, failure=failure)
+    finally:
+        ray.shutdown()

@@ -1,5 +1,6 @@
 """Runs: a scenario becomes a run folder, and a run folder that is not finished goes on."""
 
+import dataclasses
 import fcntl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from fedsched.learning.pool import AbstractTrainingPool, training_pool
 from fedsched.learning.spec import TrainerSpec
 from fedsched.records import TrainedRound
 from fedsched.results.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from fedsched.results.files import atomic_path
+from fedsched.results.files import atomic_path, output_folder
 from fedsched.results.runlog import (
     MANIFEST,
     MODEL,
@@ -25,7 +26,7 @@ from fedsched.results.runlog import (
     read_run,
     write_manifest,
 )
-from fedsched.scheduling.policies import AbstractPolicy, make_policy
+from fedsched.scheduling.policies import READS, AbstractPolicy, make_policy
 from fedsched.simulation import ScheduleState, schedule, start, train
 from fedsched.wireless import AbstractChannel, make_channel
 from fedsched.wireless.clock import round_airtime_s
@@ -57,9 +58,10 @@ def run(
     The bits of the log and of the model do not depend on ``workers``, nor on how often the run was
     stopped. A folder that holds another scenario is refused.
     """
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = output_folder("out", out)
     with _alone(folder):
+        for leftover in folder.glob(".*.part"):  # of a process that was killed while writing
+            leftover.unlink(missing_ok=True)
         if (folder / MANIFEST).is_file():
             _check_same(folder, scenario)
         if not (folder / MODEL).is_file():
@@ -82,7 +84,8 @@ def _go_on(
     seed, last_round = scenario.run.seed, scenario.run.rounds - 1
     checkpoint = read_checkpoint(folder)
     if checkpoint is None:
-        write_manifest(folder, scenario.as_dict(), {"update_bits": uplink.bits})
+        about = {"update_bits": uplink.bits, "unread": _unread(scenario)}
+        write_manifest(folder, scenario.as_dict(), about)
         begin = start(channel=channel, policy=policy, seed=seed)
         checkpoint = Checkpoint(
             round=0, log_length=0, airtime_s=0.0, parameters=pool.initial_parameters,
@@ -169,6 +172,15 @@ def _policy(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
         floor=section.qmin,
         as_printed=section.as_printed,
     )
+
+
+def _unread(scenario: Scenario) -> list[str]:
+    """Fields of the scenario that its policy does not read."""
+    reads = READS.get(scenario.policy.kind)
+    if reads is None:
+        return []
+    names = {each.name for each in dataclasses.fields(scenario.policy)} - {"kind"}
+    return sorted(f"policy.{name}" for name in names - reads)
 
 
 def _trainer_spec(scenario: Scenario, devices: int, torch_device: str) -> TrainerSpec:

@@ -44,7 +44,7 @@ def test_what_is_certified_is_what_the_complete_search_finds(devices, draws):
 
 
 @given(draw_problems(min_devices=2, max_devices=6, equal_weights=True))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_what_is_certified_is_the_global_minimum(problem):
     if problem.draws == 1:
         return
@@ -57,10 +57,10 @@ def test_what_is_certified_is_the_global_minimum(problem):
 
 
 def test_each_regime_is_certified_where_it_is_plain():
-    convex, falling, rising = [0.5, 1.0, 2.0, 4.0], [50.0, 90.0, 90.0, 95.0], [1.8, 1.8, 1.8, 1.8]
+    convex, falling, rising = [1.2, 1.4, 2.0, 4.0], [50.0, 90.0, 90.0, 95.0], [1.8, 1.8, 1.8, 1.8]
     fast = solve_rows(np.array([convex, falling, rising]), np.ones((1, 1)), 5, 0.0)
     assert fast.certified.all()
-    assert fast.multiplier[0] < 0.0
+    assert fast.multiplier[0] < 0.0 < min(fast.multiplier[1:])
     assert fast.draw_probability[1, 0] > 0.9
     assert fast.draw_probability[2] == pytest.approx(np.full(4, 0.25))
 
@@ -77,8 +77,8 @@ def test_both_minima_are_compared_where_the_cheapest_may_fall_or_rise():
 
 
 def test_one_weight_each_is_certified_only_where_the_problem_is_convex():
-    price = np.array([[0.5, 1.0, 2.0], [50.0, 90.0, 90.0]])
-    fast = solve_rows(price, np.array([[1.0, 1.1, 1.2]]), 5, 0.0)
+    price = np.array([[2.0, 3.0, 4.0], [50.0, 90.0, 90.0]])
+    fast = solve_rows(price, np.array([[1.0, 1.1, 1.2]]), 2, 0.0)
     assert fast.certified.tolist() == [True, False]
 
 

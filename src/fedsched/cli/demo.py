@@ -2,19 +2,20 @@
 
 import os
 import time
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import click
 
-from fedsched.cli.output import print_json, print_table, track
+from fedsched.cli.output import grid_progress, print_json, print_table
 from fedsched.config import Scenario, scenario_from
+from fedsched.core.checks import whole_number
 from fedsched.core.uplink import PAPER_UPLINK
-from fedsched.engines import Job, run_locally
+from fedsched.engines import Job, run_jobs
 from fedsched.errors import FedschedError
 from fedsched.results.analysis import Curve, curve_of, time_to_target
 from fedsched.results.figures import accuracy_figure, save_figure
+from fedsched.results.files import output_folder
 from fedsched.results.runlog import RunLog, read_run
 
 __all__ = ["command"]
@@ -55,8 +56,8 @@ def command(out: str, as_json: bool, processes: int) -> None:
     Running it again uses what is there; nothing finished is done twice.
     """
     began = time.perf_counter()
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    whole_number("processes", processes)
+    folder = output_folder("out", out)
     jobs = [
         Job(
             name=f"{policy}-m{draws}-seed{seed}",
@@ -67,10 +68,10 @@ def command(out: str, as_json: bool, processes: int) -> None:
         for policy in ("uniform", "lyapunov")
         for seed in SEEDS
     ]
-    outcomes = track(run_locally(jobs, processes=processes), total=len(jobs), label="training")
-    for outcome in outcomes:
-        if outcome.failure is not None:
-            raise FedschedError(f"run {outcome.job.name} failed: {outcome.failure}")
+    with grid_progress(jobs):
+        for outcome in run_jobs(jobs, processes=processes):
+            if outcome.failure is not None:
+                raise FedschedError(f"run {outcome.job.name} failed: {outcome.failure}")
     logs = {job.name: read_run(job.folder) for job in jobs}
     rows = [_row(logs, policy, draws) for draws in DRAWS for policy in ("uniform", "lyapunov")]
     speedup = {str(draws): _speedup(rows, draws) for draws in DRAWS}

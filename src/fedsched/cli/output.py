@@ -1,7 +1,8 @@
 """What commands share: tables and progress on the terminal, JSON for programs."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-__all__ = ["live_progress", "print_json", "print_table", "track"]
+from fedsched.engines import Job
+from fedsched.results.checkpoint import rounds_done
+
+__all__ = ["grid_progress", "live_progress", "print_json", "print_table", "track"]
 
 if TYPE_CHECKING:
     from fedsched.experiment import Progress as RunProgress
@@ -67,3 +71,37 @@ def live_progress(label: str) -> "Iterator[Callable[[RunProgress], None]]":
             bars.update(task, completed=now.round, total=now.rounds, state=state)
 
         yield show
+
+
+@contextmanager
+def grid_progress(jobs: Sequence[Job]) -> Iterator[None]:
+    """One line for many runs: rounds done of all, runs finished, time left.
+
+    It looks at the run folders, so it is right whatever engine fills them.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True)
+    stop = threading.Event()
+    with Progress(
+        *columns, TimeRemainingColumn(), console=console, transient=True,
+        disable=not console.is_terminal,
+    ) as bars:  # fmt: skip
+        total = sum(job.scenario.run.rounds for job in jobs)
+        task = bars.add_task("rounds", total=total)
+
+        def look() -> None:
+            while not stop.wait(0.5):
+                done = [min(rounds_done(job.folder), job.scenario.run.rounds) for job in jobs]
+                finished = sum(
+                    each == job.scenario.run.rounds for each, job in zip(done, jobs, strict=True)
+                )
+                label = f"{finished} of {len(jobs)} runs, rounds"
+                bars.update(task, completed=sum(done), description=label)
+
+        watcher = threading.Thread(target=look, daemon=True)
+        if console.is_terminal:
+            watcher.start()
+        try:
+            yield
+        finally:
+            stop.set()

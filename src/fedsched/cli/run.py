@@ -1,12 +1,17 @@
-"""``fedsched run``: a scenario file becomes a run folder."""
+"""``fedsched run``: a scenario file becomes a run folder, or a folder of them."""
 
 import os
+import sys
+from pathlib import Path
 
 import click
 
-from fedsched.cli.output import live_progress, print_table
-from fedsched.config import load_scenario
+from fedsched.cli.output import grid_progress, live_progress, print_table
+from fedsched.config import Scenario, load_scenarios, run_name
 from fedsched.core.checks import whole_number
+from fedsched.engines import ENGINES, Job, run_jobs
+from fedsched.errors import UnknownNameError
+from fedsched.results.runlog import RunLog, read_run
 
 __all__ = ["command"]
 
@@ -14,37 +19,71 @@ __all__ = ["command"]
 @click.command("run", context_settings={"show_default": True})
 @click.argument("scenario")
 @click.option("--out", required=True, metavar="DIR", help="Run folder; run again to resume.")
-@click.option("--workers", default=min(2, os.cpu_count() or 1), help="Processes that train.")
+@click.option(
+    "--workers",
+    default=min(2, os.cpu_count() or 1),
+    help="Processes: that train the devices of one run, or runs of a sweep side by side.",
+)
 @click.option("--device", default="cpu", help="cpu or cuda.")
-def command(scenario: str, out: str, workers: int, device: str) -> None:
-    """Train the scenario in the file SCENARIO under the radio clock.
+@click.option("--engine", default="local", help=f"Where a sweep runs: {', '.join(ENGINES)}.")
+@click.option("--address", help="Ray cluster to join, for instance auto.")
+def command(
+    scenario: str, out: str, workers: int, device: str, engine: str, address: str | None
+) -> None:
+    """Train what the file SCENARIO describes, under the radio clock.
 
-    Whatever the number of workers, and however often it is stopped and run again, the log and the
-    model come out the same to the bit.
+    One run goes into DIR; a file with a [sweep] makes a folder in DIR for each of its runs. Run it
+    again and finished runs are passed over, others go on from where they stand. Whatever the
+    number of workers and interruptions, logs and models come out the same to the bit.
     """
     whole_number("workers", workers)
-    loaded = load_scenario(scenario)
-    # Torch and the data are loaded only once the scenario is known to be sound.
-    from fedsched.experiment import run
+    if engine not in ENGINES:
+        raise UnknownNameError("engine", engine, ENGINES)
+    # A model or data set of the user's own is found next to where the command is given.
+    sys.path.insert(0, str(Path.cwd()))
+    scenarios = load_scenarios(scenario)
+    if len(scenarios) == 1 and engine == "local":
+        # Torch and the data are loaded only once the scenario is known to be sound.
+        from fedsched.experiment import run
 
-    with live_progress(f"{loaded.policy.kind}, m = {loaded.policy.draws}") as progress:
-        log = run(loaded, out, workers=workers, torch_device=device, progress=progress)
-    accuracy = log.column("test_accuracy")
-    on_air_s = float(log.column("airtime_s").sum())
-    clock_s = on_air_s + loaded.uplink.computation_s * log.rounds
-    print_table(
-        f"{scenario}, seed {loaded.run.seed}",
-        ["policy", "rounds", "airtime s", "clock s", "test accuracy", "best", "train loss"],
-        [
+        only = scenarios[0]
+        with live_progress(f"{only.policy.kind}, m = {only.policy.draws}") as progress:
+            log = run(only, out, workers=workers, torch_device=device, progress=progress)
+        _print(scenario, {only.policy.kind: (only, log)})
+        click.echo(f"wrote {out}")
+        return
+    jobs = [
+        Job(name=run_name(each), scenario=each, folder=Path(out) / run_name(each), device=device)
+        for each in scenarios
+    ]
+    with grid_progress(jobs):
+        outcomes = list(run_jobs(jobs, engine=engine, processes=workers, address=address))
+    failed = [outcome for outcome in outcomes if outcome.failure is not None]
+    names = {outcome.job.name for outcome in failed}
+    done = {job.name: (job.scenario, read_run(job.folder)) for job in jobs if job.name not in names}
+    _print(scenario, done)
+    click.echo(f"wrote {len(done)} of {len(jobs)} runs to {out}")
+    for outcome in failed:
+        click.echo(f"failed: {outcome.job.name}: {outcome.failure}", err=True)
+    if failed:
+        sys.exit(1)
+
+
+def _print(title: str, runs: dict[str, tuple[Scenario, RunLog]]) -> None:
+    rows = []
+    for name, (scenario, log) in runs.items():
+        accuracy = log.column("test_accuracy")
+        on_air_s = float(log.column("airtime_s").sum())
+        rows.append(
             [
-                loaded.policy.kind,
+                name,
                 str(log.rounds),
                 f"{on_air_s:.1f}",
-                f"{clock_s:.1f}",
+                f"{on_air_s + scenario.uplink.computation_s * log.rounds:.1f}",
                 f"{accuracy[-1]:.4f}",
                 f"{accuracy[accuracy == accuracy].max():.4f}",
                 f"{log.column('train_loss')[-1]:.4f}",
             ]
-        ],
-    )
-    click.echo(f"wrote {out}")
+        )
+    header = ["run", "rounds", "airtime s", "clock s", "test accuracy", "best", "train loss"]
+    print_table(title, header, rows)

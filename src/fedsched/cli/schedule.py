@@ -24,7 +24,10 @@ from fedsched.wireless import CHANNELS, AbstractChannel, make_channel
 __all__ = ["command"]
 
 # What --compare runs unless told otherwise: every policy, with each design it can have.
-_COMPARED = "lyapunov,lyapunov:independent,lyapunov:fixed-size,uniform,uniform:fixed-size,full"
+_COMPARED = (
+    "lyapunov:with-replacement,lyapunov:independent,lyapunov:fixed-size,"
+    "uniform:with-replacement,uniform:fixed-size,full"
+)
 _FIGURE_V = (1.0, 100.0, 1_000.0, 100_000.0)
 _FIGURE_LAM = (1.0, 10.0, 100.0)
 
@@ -114,8 +117,9 @@ def command(
         as_printed=as_printed, uplink=uplink,
     )  # fmt: skip
     cases = [case] if compare is None else _compared(case, compare)
-    for each in cases:
-        each.make()  # bad names and numbers are refused before anything runs
+    # Bad names and numbers are refused before anything runs, also those that only lyapunov uses.
+    for each in (replace(case, policy="lyapunov"), *cases):
+        each.make()
     if out is not None:
         output_path("out", out, SUFFIXES)
         if len(cases) > 1:
@@ -139,7 +143,7 @@ def _compared(case: _Case, names: str) -> list[_Case]:
     cases = []
     for name in names.split(","):
         policy, _, design = name.strip().partition(":")
-        cases.append(replace(case, policy=policy, design=design or "with-replacement"))
+        cases.append(replace(case, policy=policy, design=design or case.design))
     return cases
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.core.checks import whole_number
 from fedsched.results.runlog import RunLog
 
 __all__ = [
@@ -117,7 +118,8 @@ def reach(curve: Curve, target: float, *, patience: int = 1) -> Reach | None:
         >>> reach(curve, 0.8, patience=2) is None
         True
     """
-    above = (curve.value >= target).astype(np.int64)
+    whole_number("patience", patience)
+    above = curve.value >= target
     if len(above) < patience:
         return None
     lasting = np.lib.stride_tricks.sliding_window_view(above, patience).all(axis=1)

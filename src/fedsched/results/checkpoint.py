@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedsched.results.files import atomic_path
 
-__all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
+__all__ = ["Checkpoint", "read_checkpoint", "rounds_done", "write_checkpoint"]
 
 _log = logging.getLogger(__name__)
 _KEPT = 2
@@ -37,7 +37,7 @@ class Checkpoint:
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint and remove all but the last two."""
+    """Write a checkpoint and remove all but it and the one before it."""
     about = {
         "round": checkpoint.round,
         "log_length": checkpoint.log_length,
@@ -52,8 +52,11 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     path = folder / f"checkpoint-{checkpoint.round:09d}.npz"
     with atomic_path(path) as aside:
         aside.write_bytes(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
-    for old in _all(folder)[:-_KEPT]:
-        old.unlink(missing_ok=True)
+    # One of a later round was passed over as damaged; counted, it would push out a sound one.
+    earlier = [other for other in _all(folder) if other < path]
+    for other in _all(folder):
+        if other != path and other not in earlier[1 - _KEPT :]:
+            other.unlink(missing_ok=True)
     return path
 
 
@@ -68,6 +71,12 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
             "checkpoint before it", path,
         )  # fmt: skip
     return None
+
+
+def rounds_done(folder: Path) -> int:
+    """How far a run has come, told from the names of its checkpoints alone."""
+    names = [path.stem.removeprefix("checkpoint-") for path in _all(folder)]
+    return max((int(name) for name in names if name.isdigit()), default=0)
 
 
 def _all(folder: Path) -> list[Path]:

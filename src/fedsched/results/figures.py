@@ -1,5 +1,6 @@
 """Figures: one look for all, readable in print and by colour-blind readers."""
 
+import html
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,13 +69,14 @@ def save_figure(figure: Any, path: str | Path) -> Path:
     with atomic_path(target) as aside, matplotlib.rc_context(_STYLE):
         figure.savefig(aside, format=kind, metadata=metadata)
         if target.suffix.lower() == ".html":
-            svg = aside.read_text()
+            svg = aside.read_text(encoding="utf-8")
             aside.write_text(
                 '<!doctype html><html lang="en"><meta charset="utf-8">'
                 '<meta name="viewport" content="width=device-width">'
-                f"<title>{target.stem}</title>"
+                f"<title>{html.escape(target.stem)}</title>"
                 "<style>svg{max-width:100%;height:auto}body{margin:1rem}</style>"
-                f"{svg[svg.index('<svg') :]}</html>\n"
+                f"{svg[svg.index('<svg') :]}</html>\n",
+                encoding="utf-8",
             )
     return target
 
@@ -106,8 +108,9 @@ def schedule_figure(
             xlabel="device (weakest channel first in the heterogeneous setting)",
             ylabel="selections per round",
             title="Selection frequency",
-            yscale="log",
         )
+        if any(tally.selection_frequency.any() for tally in by_policy.values()):
+            selection.set_yscale("log")
         width = 0.8 / max(len(by_policy), 1)
         for place, (label, tally) in enumerate(by_policy.items()):
             share = tally.size_distribution

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedsched.errors import InputError
 
-__all__ = ["atomic_path", "output_path"]
+__all__ = ["atomic_path", "output_folder", "output_path"]
 
 
 def output_path(field: str, path: str | Path, suffixes: tuple[str, ...] = ()) -> Path:
@@ -27,6 +27,20 @@ def output_path(field: str, path: str | Path, suffixes: tuple[str, ...] = ()) ->
     if not os.access(target.parent, os.W_OK):
         raise InputError(f"{field}: the folder {str(target.parent)!r} cannot be written to")
     return target
+
+
+def output_folder(field: str, path: str | Path) -> Path:
+    """A folder that is there, made if need be, or a sentence saying why not."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{field}: the folder {str(folder)!r} cannot be made: {error.strerror}; name another"
+        ) from None
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{field}: the folder {str(folder)!r} cannot be written to")
+    return folder
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from fedsched.results.analysis import Reach, curve_of, reach, speedup
+from fedsched.results.analysis import Reach, Speedup, curve_of, reach, speedup
 from fedsched.results.runlog import RunLog
 
 __all__ = ["Group", "group_runs", "mean_reach", "summary_rows"]
@@ -24,12 +24,6 @@ _SHORT = {
 }
 # Fields that do not tell configurations apart.
 _IGNORED = frozenset({"run.seed", "run.rounds", "run.eval_every", "run.checkpoint_every"})
-# Fields a policy does not read, so that a sweep over them does not name it.
-_UNREAD = {
-    "uniform": frozenset({"policy.lam", "policy.v", "policy.as_printed", "policy.qmin"}),
-    "full": frozenset({"policy.lam", "policy.v", "policy.as_printed", "policy.qmin",
-                       "policy.draws", "policy.design"}),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,7 +31,8 @@ class Group:
     """One configuration, with a run for each seed, in the order of seeds."""
 
     label: str
-    fields: Mapping[str, Any]  # of the scenario, by dotted name
+    fields: Mapping[str, Any]  # of the scenario that tell it from others, by dotted name
+    unread: frozenset[str]  # fields its policy does not read
     logs: Sequence[RunLog]
 
     @property
@@ -51,16 +46,20 @@ def _flat(log: RunLog) -> dict[str, Any]:
     return {f"{part}.{name}": v for part, table in scenario.items() for name, v in table.items()}
 
 
-def _key(fields: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    unread = _UNREAD.get(fields.get("policy.kind", ""), frozenset())
-    return tuple(sorted((k, v) for k, v in fields.items() if k not in _IGNORED and k not in unread))
+def _unread(log: RunLog) -> frozenset[str]:
+    return frozenset(log.manifest.get("unread", ()))
+
+
+def _key(log: RunLog) -> tuple[tuple[str, Any], ...]:
+    left_out = _IGNORED | _unread(log)
+    return tuple(sorted((k, v) for k, v in _flat(log).items() if k not in left_out))
 
 
 def group_runs(logs: Iterable[RunLog]) -> list[Group]:
     """Group logs by configuration; labels name only what differs between the groups."""
     groups: dict[tuple[tuple[str, Any], ...], list[RunLog]] = {}
     for log in logs:
-        groups.setdefault(_key(_flat(log)), []).append(log)
+        groups.setdefault(_key(log), []).append(log)
     keys = [dict(key) for key in groups]
     names = sorted({name for key in keys for name in key})
     varying = [name for name in names if len({repr(key.get(name)) for key in keys}) > 1]
@@ -73,7 +72,8 @@ def group_runs(logs: Iterable[RunLog]) -> list[Group]:
         fields = dict(key)
         label = " ".join(_written(name, fields[name]) for name in order if name in fields)
         members.sort(key=lambda log: int(log.manifest["scenario"]["run"]["seed"]))
-        result.append(Group(label=label, fields=fields, logs=tuple(members)))
+        unread = _unread(members[0])
+        result.append(Group(label=label, fields=fields, unread=unread, logs=tuple(members)))
     return sorted(result, key=lambda group: group.label)
 
 
@@ -132,26 +132,36 @@ def summary_rows(
 
 def _against_uniform(
     group: Group, groups: Sequence[Group], target: float, computation_s: float, patience: int
-) -> Any:
+) -> Speedup | None:
+    other = _baseline(group, groups)
+    if other is None:
+        return None
+    theirs = dict(zip(other.seeds, other.logs, strict=True))
+    pairs = [
+        (reach(curve_of(theirs[seed]), target, patience=patience),
+         reach(curve_of(log), target, patience=patience))
+        for seed, log in zip(group.seeds, group.logs, strict=True)
+        if seed in theirs
+    ]  # fmt: skip
+    known = [(slow, fast) for slow, fast in pairs if slow is not None and fast is not None]
+    if not known or len(known) < len(pairs):
+        return None
+    return speedup(
+        [slow.time_s(computation_s) for slow, _ in known],
+        [fast.time_s(computation_s) for _, fast in known],
+    )
+
+
+def _baseline(group: Group, groups: Sequence[Group]) -> Group | None:
+    """The uniform group that is like this one in all that uniform reads."""
     if group.fields.get("policy.kind") == "uniform":
         return None
-    unread = _UNREAD["uniform"] | {"policy.kind"}
-    wanted = {name: value for name, value in group.fields.items() if name not in unread}
     for other in groups:
-        rest = {name: value for name, value in other.fields.items() if name != "policy.kind"}
-        if other.fields.get("policy.kind") == "uniform" and rest == wanted:
-            pairs = [
-                (reach(curve_of(theirs), target, patience=patience),
-                 reach(curve_of(ours), target, patience=patience))
-                for seed, ours in zip(group.seeds, group.logs, strict=True)
-                for other_seed, theirs in zip(other.seeds, other.logs, strict=True)
-                if seed == other_seed
-            ]  # fmt: skip
-            known = [(a, b) for a, b in pairs if a is not None and b is not None]
-            if not known or len(known) < len(pairs):
-                return None
-            return speedup(
-                [a.time_s(computation_s) for a, _ in known],
-                [b.time_s(computation_s) for _, b in known],
-            )
+        left_out = other.unread | {"policy.kind"}
+        ours, theirs = (
+            {name: value for name, value in each.fields.items() if name not in left_out}
+            for each in (group, other)
+        )
+        if other.fields.get("policy.kind") == "uniform" and ours == theirs:
+            return other
     return None

@@ -130,10 +130,10 @@ class LogWriter:
                 file.write(self._schema_bytes())
                 _sync(file)
             length = self._path.stat().st_size
-        elif self._path.stat().st_size < length:
+        elif (there := self._path.stat().st_size if self._path.is_file() else 0) < length:
             raise RunLogError(
-                f"{str(self._path)!r} has {self._path.stat().st_size} bytes and the checkpoint "
-                f"counts {length}; the log was cut, so delete the folder and run again"
+                f"{str(self._path)!r} has {there} bytes and the checkpoint counts {length}; the "
+                "log was cut, so delete the folder and run again"
             )
         else:
             with self._path.open("rb+") as file:
@@ -194,6 +194,7 @@ def read_run(folder: str | Path) -> RunLog:
     place = Path(folder)
     manifest = read_manifest(place)
     path = place / ROUNDS
+    finished = (place / MODEL).is_file()  # asked first: a run may end while its log is read
     try:
         content = path.read_bytes()
         reader = arrow.ipc.open_stream(io.BytesIO(content))
@@ -207,10 +208,14 @@ def read_run(folder: str | Path) -> RunLog:
             batches.append(reader.read_next_batch())
         except StopIteration:
             break
-        except (OSError, arrow.ArrowInvalid):
+        except (OSError, arrow.ArrowInvalid) as error:
+            if finished:
+                raise RunLogError(
+                    f"{str(path)!r} is damaged after round {sum(map(len, batches))}: {error}"
+                ) from None
             break  # the tail of a batch that is being written
     table = arrow.Table.from_batches(batches, schema=reader.schema)
     rounds = table["round"].to_numpy()
     if not np.array_equal(rounds, np.arange(len(rounds))):
         raise RunLogError(f"{str(path)!r} is damaged: its rounds are not 0, 1, 2, ...")
-    return RunLog(folder=place, manifest=manifest, table=table, finished=(place / MODEL).is_file())
+    return RunLog(folder=place, manifest=manifest, table=table, finished=finished)

@@ -93,6 +93,8 @@ def _write_csv(path: Path, rounds: Iterable[ScheduledRound]) -> Iterator[Schedul
         first = True
         for done in rounds:
             table = columns(done)
+            # Numbers alone, so that the file can be read back as a trace.
+            table["selected"] = table["selected"].astype(np.int64)
             if first:
                 writer.writerow(table)
                 first = False

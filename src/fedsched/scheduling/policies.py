@@ -18,6 +18,7 @@ from fedsched.scheduling.queues import advance_queue
 
 __all__ = [
     "POLICIES",
+    "READS",
     "AbstractPolicy",
     "Full",
     "Lyapunov",
@@ -297,7 +298,13 @@ def _spread(values: PerDevice, reachable: NDArray[np.bool_], everyone: bool) -> 
     return full
 
 
-POLICIES = ("full", "lyapunov", "uniform")
+# What each policy reads besides the gains; a sweep over anything else repeats the same run.
+READS: Mapping[str, frozenset[str]] = {
+    "full": frozenset(),
+    "lyapunov": frozenset({"draws", "design", "lam", "v", "qmin", "as_printed"}),
+    "uniform": frozenset({"draws", "design"}),
+}
+POLICIES = tuple(READS)
 
 
 def make_policy(

@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.errors import UnknownNameError
+
 __all__ = ["round_airtime_s"]
 
 
@@ -18,6 +20,8 @@ def round_airtime_s(upload_s: NDArray[np.float64], access: str) -> float:
         >>> round_airtime_s(uploads, "tdma"), round_airtime_s(uploads, "parallel")
         (0.75, 0.5)
     """
+    if access not in ("tdma", "parallel"):
+        raise UnknownNameError("access", access, ("tdma", "parallel"))
     if len(upload_s) == 0:
         return 0.0
     return float(upload_s.sum() if access == "tdma" else upload_s.max())
