@@ -62,7 +62,7 @@ def group_runs(logs: Iterable[RunLog]) -> list[Group]:
         groups.setdefault(_key(log), []).append(log)
     keys = [dict(key) for key in groups]
     names = sorted({name for key in keys for name in key})
-    varying = [name for name in names if len({repr(key.get(name)) for key in keys}) > 1]
+    varying = [name for name in names if len({repr(k[name]) for k in keys if name in k}) > 1]
     order = [name for name in _SHORT if name in varying]
     order += [name for name in varying if name not in _SHORT]
     if "policy.kind" not in order:
