@@ -17,7 +17,7 @@ from benchmarks.rivals import (
 
 SIZES = (10**2, 10**3, 10**4, 10**5, 10**6)
 DRAWS = 10
-RIVAL_LIMIT_S = 15.0
+RIVAL_LIMIT_S = 10.0
 # Up to which size each rival is asked: SLSQP factorises N x N matrices, autograd records loops.
 RIVALS = {
     "pymanopt": (solve_with_pymanopt, 10**6),

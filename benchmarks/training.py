@@ -39,6 +39,12 @@ START_LIMIT_S = 120.0
 ROUND_LIMIT_S = 120.0
 MEMORY_LIMIT_MIB = 1024.0
 LEAST_RATIO = 0.95
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +76,10 @@ ENGINES = (
     Engine(
         name="pfl",
         label="pfl",
-        arguments=("-m", "benchmarks.peers.pfl_workload"),
+        arguments=(
+            *("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={PROCESSES}"),
+            *("-m", "benchmarks.peers.pfl_workload"),
+        ),
         gates=PROCESSES,
         environment=Environment(name="pfl", requirement="pfl", package="pfl"),
     ),
@@ -118,7 +127,7 @@ class Running:
             self._process = subprocess.Popen(
                 (python, *engine.arguments, address),
                 cwd=folder,
-                env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+                env=os.environ | ENVIRONMENT | {"PYTHONPATH": path, "FLWR_HOME": str(folder)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -185,6 +194,7 @@ class Running:
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
+        if os.environ.get("BDEBUG"): print("\n".join(lines[-60:]))
         return lines[-1][:200] if lines else "it printed nothing"
 
 

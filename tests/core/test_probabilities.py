@@ -55,7 +55,7 @@ def assert_optimal(problem):
 
 
 @given(draw_problems())
-@settings(max_examples=110, deadline=None, derandomize=True)
+@settings(max_examples=90, deadline=None, derandomize=True)
 def test_the_answer_is_the_global_minimum_and_certifies_itself(problem):
     assert_optimal(problem)
 
@@ -182,7 +182,7 @@ def paper_rounds():
     """Prices of 60 rounds of the paper's heterogeneous setting with m = 5, queues warmed up."""
     sigma, random = np.linspace(0.1, 10.0, 100), stream(51, "channel")
     queue, rounds = np.zeros(100), []
-    for _ in range(160):
+    for _ in range(360):
         gain = np.maximum(random.rayleigh(sigma) ** 2, 1e-3)
         price = prices_of(gain, queue)
         rounds.append(price)
@@ -196,7 +196,7 @@ def paper_rounds():
             max_power=link.max_power_w,
         )
         queue = np.maximum(queue + power * q - 1.0, 0.0)
-    return np.array(rounds[100:])
+    return np.array(rounds[300:])
 
 
 def test_the_papers_rounds_have_two_minima_and_the_complete_search_agrees(paper_rounds):
@@ -336,7 +336,7 @@ def test_an_answer_that_cannot_be_certified_says_so(monkeypatch):
     monkeypatch.setattr(probabilities, "TOLERANCE", -1.0)
     solution = optimal_probabilities([4.0, 30.0], weight=1.0, draws=1)
     assert solution.status is Status.NOT_CERTIFIED
-    with pytest.raises(SolveError, match="residual above the tolerance.*largest residual"):
+    with pytest.raises(SolveError, match=r"residual above the tolerance.*largest residual"):
         solution.raise_for_status()
 
 

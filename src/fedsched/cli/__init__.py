@@ -14,6 +14,8 @@ __all__ = ["main"]
 _COMMANDS = {
     "demo": "train lyapunov and uniform on digits and show how much faster the target is reached",
     "run": "train a scenario under the radio clock; run it again to resume",
+    "reproduce": "every figure and table of the paper, at the scale you have time for",
+    "report": "one page to look at, from run folders",
     "data": "fetch a data set (cifar10) into the cache, verified",
     "schedule": "schedule without training: probabilities, powers and airtime over many rounds",
 }

@@ -59,6 +59,11 @@ class _Problem:
     t_base: PerDevice  # minimiser of each term alone, not below the floor
     t_turn: PerDevice  # inflection, not below the floor
 
+    @property
+    def negligible(self) -> float:
+        """A multiplier so close to 0 that no device's term can change by it in any digit."""
+        return 1e-25 * float((self.a + self.b).min())
+
     def omega(self, t: PerDevice) -> PerDevice:
         return np.asarray(-np.expm1(-t / self.m))
 
@@ -192,8 +197,10 @@ def _search_convex(p: _Problem) -> SearchResult:
     nu_low = min(2.0 * float(p.slope(even).min()), 0.0)
     while p.total(p.respond(nu_low, least, most)) > 1.0 and nu_low > -1e300:
         nu_low = 16.0 * min(nu_low, -1e-300)
-    low, high = _root(lambda nu: p.excess(nu, least, most), nu_low, 0.0)
-    # Where F underflows to 0 the response jumps from one end of the bracket to the other; the
+    low, high = -p.negligible, 0.0
+    if p.excess(low, least, most)[0] >= 0.0:
+        low, high = _root(lambda nu: p.excess(nu, least, most), min(nu_low, low), low)
+    # Where F vanishes the response jumps from one end of the bracket to the other; the
     # mixture of the two that sums to 1 is as good as any, for there the terms are flat.
     below = p.omega(p.respond(low, least, most))
     above = p.omega(p.respond(high, least, most) if high < 0.0 else most)
@@ -226,7 +233,11 @@ def _search_reverse_convex(p: _Problem) -> SearchResult:
     nu_most = float(peak.min())
     found: list[_Minimum] = []
     if p.total(p.respond(nu_most, p.t_base, p.t_turn)) >= 1.0:
-        _, nu = _root(lambda nu: p.excess(nu, p.t_base, p.t_turn), 0.0, nu_most)
+        # One sign at both ends lets the root be approached by magnitudes.
+        nu_least = min(p.negligible, 0.5 * nu_most)
+        if p.excess(nu_least, p.t_base, p.t_turn)[0] >= 0.0:
+            nu_least = 0.0
+        _, nu = _root(lambda nu: p.excess(nu, p.t_base, p.t_turn), nu_least, nu_most)
         t = p.respond(nu, p.t_base, p.t_turn)
         found.append(_Minimum(float(p.terms(t).sum()), nu, p.omega(t)))
     candidates = _candidates(p)

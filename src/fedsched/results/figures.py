@@ -18,6 +18,9 @@ __all__ = [
     "FIGURE_SUFFIXES",
     "PALETTE",
     "accuracy_figure",
+    "plot_cohort_sizes",
+    "plot_power",
+    "plot_selection",
     "save_figure",
     "schedule_figure",
     "subplots",
@@ -87,40 +90,44 @@ def schedule_figure(
     """The paper's scheduling figures: power over rounds, selection by device, cohort size."""
     with subplots(1, 3, width=13.5, height=4.2) as (figure, axes):
         power, selection, size = axes[0]
-        for label, tally in by_v.items():
-            rounds = np.arange(1, tally.rounds + 1)
-            (line,) = power.plot(rounds, tally.mean_power_w, label=label)
-            power.plot(
-                rounds, tally.worst_power_w, color=line.get_color(), linewidth=0.8, alpha=0.6
-            )
-        power.axhline(budget_w, color="#555555", linestyle="--", linewidth=1.0, label="budget")
-        power.set(
-            xscale="log",
-            yscale="log",
-            xlabel="round",
-            ylabel="time-average power P q (W)",
-            title="Effect of V (bold: mean device, thin: worst)",
-        )
-        for label, tally in by_policy.items():
-            frequency = tally.selection_frequency
-            selection.plot(np.arange(1, len(frequency) + 1), frequency, label=label, linewidth=1.2)
-        selection.set(
-            xlabel="device (weakest channel first in the heterogeneous setting)",
-            ylabel="selections per round",
-            title="Selection frequency",
-        )
-        if any(tally.selection_frequency.any() for tally in by_policy.values()):
-            selection.set_yscale("log")
-        width = 0.8 / max(len(by_policy), 1)
-        for place, (label, tally) in enumerate(by_policy.items()):
-            share = tally.size_distribution
-            at = np.arange(len(share)) + (place - (len(by_policy) - 1) / 2) * width
-            size.bar(at, share, width=width, label=label)
-        size.set(xlabel="devices in a round", ylabel="share of rounds", title="Devices a round")
-        size.xaxis.get_major_locator().set_params(integer=True)
-        for axis in axes[0]:
-            axis.legend(fontsize=8.5)
+        plot_power(power, by_v, budget_w=budget_w)
+        plot_selection(selection, by_policy)
+        plot_cohort_sizes(size, by_policy)
         return figure
+
+
+def plot_power(axis: Any, tallies: Mapping[str, ScheduleTally], *, budget_w: float) -> None:
+    """Time-average power over rounds, of the mean device (bold) and of the worst (thin)."""
+    for label, tally in tallies.items():
+        rounds = np.arange(1, tally.rounds + 1)
+        (line,) = axis.plot(rounds, tally.mean_power_w, label=label)
+        axis.plot(rounds, tally.worst_power_w, color=line.get_color(), linewidth=0.8, alpha=0.6)
+    axis.axhline(budget_w, color="#555555", linestyle="--", linewidth=1.0, label="budget")
+    axis.set(xscale="log", yscale="log", xlabel="round", ylabel="time-average power P q (W)",
+             title="Effect of V (bold: mean device, thin: worst)")  # fmt: skip
+    axis.legend(fontsize=8.5)
+
+
+def plot_selection(axis: Any, tallies: Mapping[str, ScheduleTally]) -> None:
+    """How often each device takes part."""
+    for label, tally in tallies.items():
+        frequency = tally.selection_frequency
+        axis.plot(np.arange(1, len(frequency) + 1), frequency, label=label, linewidth=1.2)
+    axis.set(xlabel="device (weakest channel first in the heterogeneous setting)",
+             ylabel="selections per round", title="Selection frequency", yscale="log")  # fmt: skip
+    axis.legend(fontsize=8.5)
+
+
+def plot_cohort_sizes(axis: Any, tallies: Mapping[str, ScheduleTally]) -> None:
+    """How often a round has how many devices."""
+    width = 0.8 / max(len(tallies), 1)
+    for place, (label, tally) in enumerate(tallies.items()):
+        share = tally.size_distribution
+        at = np.arange(len(share)) + (place - (len(tallies) - 1) / 2) * width
+        axis.bar(at, share, width=width, label=label)
+    axis.set(xlabel="devices in a round", ylabel="share of rounds", title="Devices a round")
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.legend(fontsize=8.5)
 
 
 def accuracy_figure(

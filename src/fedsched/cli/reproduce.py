@@ -1,0 +1,120 @@
+"""``fedsched reproduce``: the paper's figures and tables from one command."""
+
+import csv
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fedsched.cli.output import grid_progress, track
+from fedsched.config import run_name
+from fedsched.core.checks import whole_number
+from fedsched.engines import ENGINES, Job, run_jobs
+from fedsched.errors import FedschedError, UnknownNameError
+from fedsched.reproduction.scales import SCALES, make_scale
+from fedsched.reproduction.targets import TARGETS, Product
+from fedsched.results.figures import save_figure
+from fedsched.results.files import atomic_path
+from fedsched.results.groups import group_runs
+from fedsched.results.runlog import read_run
+
+__all__ = ["command"]
+
+
+@click.command("reproduce", context_settings={"show_default": True})
+@click.argument("target")
+@click.option(
+    "--scale", default="small", help=f"One of {', '.join(dict.fromkeys(s for s, _ in SCALES))}."
+)
+@click.option(
+    "--dataset", help="digits or cifar10.  [default: cifar10 at scale paper, else digits]"
+)
+@click.option("--out", default="reproduction", metavar="DIR", help="Runs, figures and numbers.")
+@click.option("--workers", default=min(2, os.cpu_count() or 1), help="Runs side by side.")
+@click.option("--engine", default="local", help=f"Where runs happen: {', '.join(ENGINES)}.")
+@click.option("--address", help="Ray cluster to join, for instance auto.")
+def command(
+    target: str, scale: str, dataset: str | None, out: str, workers: int, engine: str,
+    address: str | None,
+) -> None:  # fmt: skip
+    r"""Run what the figure or table TARGET of the paper needs, and draw it.
+
+    \b
+    TARGET is one of time-to-target, table-heterogeneous, table-homogeneous, convergence,
+    data-heterogeneity, rounds, homogeneous, effect-of-v, device-statistics, or all.
+    Runs are shared between targets and never done twice.
+    """
+    whole_number("workers", workers)
+    if engine not in ENGINES:
+        raise UnknownNameError("engine", engine, ENGINES)
+    if target != "all" and target not in TARGETS:
+        raise UnknownNameError("target", target, (*TARGETS, "all"))
+    size = make_scale(scale, dataset)
+    chosen = list(TARGETS.values()) if target == "all" else [TARGETS[target]]
+    began, folder = time.perf_counter(), Path(out)
+    names = {each.name: [run_name(s) for s in each.scenarios(size)] for each in chosen}
+    jobs = list(
+        {
+            run_name(scenario): Job(
+                name=run_name(scenario), scenario=scenario,
+                folder=folder / "runs" / run_name(scenario),
+            )
+            for each in chosen
+            for scenario in each.scenarios(size)
+        }.values()
+    )  # fmt: skip
+    jobs.sort(key=lambda job: -job.scenario.run.rounds * job.scenario.policy.draws)
+    with grid_progress(jobs):
+        outcomes = list(run_jobs(jobs, engine=engine, processes=workers, address=address))
+    failed = [f"{o.job.name}: {o.failure}" for o in outcomes if o.failure is not None]
+    if failed:
+        raise FedschedError(f"{len(failed)} of {len(jobs)} runs failed: {'; '.join(failed)}")
+    logs = {job.name: read_run(job.folder) for job in jobs}
+    for each in track(chosen, total=len(chosen), label="drawing"):
+        groups = group_runs(logs[name] for name in names[each.name])
+        written = _write(folder / each.name, each.make(size, groups), each.tables(size))
+        click.echo(f"{each.name}: {each.about} -> {written}")
+    click.echo(f"{len(jobs)} runs, {time.perf_counter() - began:.0f} s, in {folder}")
+
+
+def _write(folder: Path, product: Product, tables: Sequence[Mapping[str, Any]]) -> Path:
+    """The figure, the numbers and the scenarios of one target."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_figure(product.figure, folder / "figure.svg")
+    picture = save_figure(product.figure, folder / "figure.png")
+    names = list(dict.fromkeys(name for row in product.rows for name in row))
+    with (
+        atomic_path(folder / "numbers.csv") as aside,
+        aside.open("w", newline="", encoding="utf-8") as file,
+    ):
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows(product.rows)
+    for table in tables:
+        draws = table["sweep"]["draws"][0]
+        with atomic_path(folder / f"scenario-m{draws}.toml") as aside:
+            aside.write_text(_toml(table), encoding="utf-8")
+    return picture
+
+
+def _toml(table: Mapping[str, Any]) -> str:
+    """A scenario as TOML: sections of plain values and lists."""
+    sections = []
+    for section, values in table.items():
+        lines = [f"{name} = {_toml_value(value)}" for name, value in values.items()]
+        sections.append("\n".join([f"[{section}]", *lines]))
+    return "\n\n".join(sections) + "\n"
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml_value(each) for each in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return "inf" if value == math.inf else repr(value)
