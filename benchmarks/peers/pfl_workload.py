@@ -51,10 +51,10 @@ class UserData(Dataset):
 
     def __init__(self, batches: DeviceBatches, user: int, visit: int) -> None:
         super().__init__(raw_data=(batches.labels[: STEPS * BATCH],))
-        self._prepared = batches(user, visit)
+        self._prepared = lambda: batches(user, visit)
 
-    def iter(self, batch_size: int | None):  # noqa: A003 - pfl's name
-        yield from self._prepared
+    def iter(self, batch_size):
+        return self._prepared()
 
 
 class AtTheGate(TrainingProcessCallback):

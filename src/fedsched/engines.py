@@ -5,19 +5,29 @@ decides where runs happen. What a lost worker leaves behind goes on elsewhere fr
 checkpoint, provided that the folder is on storage both can reach.
 """
 
+import dataclasses
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
 
 from fedsched.config import Scenario
-from fedsched.errors import require
+from fedsched.errors import InputError, require
+from fedsched.results.checkpoint import rounds_done
 
 __all__ = ["ENGINES", "Job", "Outcome", "run_jobs"]
 
 ENGINES = ("local", "ray")
+
+_LOSSES = 3  # workers in a row that a run may cost a cluster without getting on
+_LOCK_WAIT_S = 120.0
+_ON_RAY = {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +38,7 @@ class Job:
     scenario: Scenario
     folder: Path
     device: str = "cpu"
+    tensorboard: bool = False  # write its events too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,21 +61,28 @@ def run_jobs(
         jobs: what to run.
         engine: "local" for processes of this machine, "ray" for a Ray cluster.
         processes: how many at a time; a Ray cluster decides by itself.
-        address: of the Ray cluster; None starts one on this machine.
+        address: of the Ray cluster; None starts one on this machine, unless RAY_ADDRESS is set.
+            Workers need this package and the same folders under the same names.
     """
     if engine == "ray":
         return _on_ray(jobs, address)
     return _locally(jobs, processes)
 
 
-def _run(job: Job) -> str | None:
+def _run(job: Job, wait_s: float = 0.0) -> str | None:
     """Run one job in this process; a sentence if it fails."""
     # One thread a process: two that spin for the same core are many times slower.
     os.environ["OMP_NUM_THREADS"] = "1"
     from fedsched.experiment import run
 
     try:
-        run(job.scenario, job.folder, torch_device=job.device)
+        run(
+            job.scenario,
+            job.folder,
+            torch_device=job.device,
+            tensorboard=job.tensorboard,
+            wait_s=wait_s,
+        )
     except Exception as error:  # a failing run must not stop the others
         return f"{type(error).__name__}: {error}"
     return None
@@ -85,22 +103,84 @@ def _locally(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
 
 
 def _on_ray(jobs: Sequence[Job], address: str | None) -> Iterator[Outcome]:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Before Ray is imported: it reads this once, and so do the processes it starts.
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray = require("ray", extra="ray", purpose="the engine ray")
-    ray.init(
-        address=address, log_to_driver=False, include_dashboard=False if address is None else None
-    )
+    ours = not ray.is_initialized()
+    if ours:
+        _connect(ray, address)
+    # Lost workers are replaced here and not by Ray, which would do so for ever.
+    on_worker = ray.remote(max_retries=0, runtime_env={"env_vars": _ON_RAY})(_run_on_ray)
+    place = Path.cwd()
+
+    def submit(job: Job) -> Any:
+        gpus = 1 if job.device.startswith("cuda") else 0
+        absolute = dataclasses.replace(job, folder=place / job.folder)
+        return on_worker.options(num_cpus=1, num_gpus=gpus).remote(absolute, place)
+
+    running = {submit(job): _Attempts(job=job) for job in jobs}
     try:
-        # A lost node is no fault of the run: it is placed again, as often as it takes.
-        remote = ray.remote(num_cpus=1, max_retries=-1)(_run)
-        running = {remote.remote(job): job for job in jobs}
         while running:
             (ended,), _ = ray.wait(list(running), num_returns=1)
-            job = running.pop(ended)
+            attempts = running.pop(ended)
             try:
                 failure = ray.get(ended)
+            except ray.exceptions.RayTaskError as error:  # not of the run, which is caught there
+                failure = f"it could not be started on a worker: {error}"
             except ray.exceptions.RayError as error:
-                failure = f"its worker was lost: {error}"
-            yield Outcome(job=job, failure=failure)
+                attempts = attempts.after_loss()
+                if attempts.left > 0:
+                    running[submit(attempts.job)] = attempts
+                    continue
+                failure = (
+                    f"its worker was lost {_LOSSES} times with no checkpoint in between: {error}"
+                )
+            yield Outcome(job=attempts.job, failure=failure)
     finally:
-        ray.shutdown()
+        for task in running:  # of whoever stopped listening
+            ray.cancel(task, force=True)
+        if ours:
+            ray.shutdown()
+
+
+def _connect(ray: ModuleType, address: str | None) -> None:
+    """Join a Ray cluster; with no address, that of the environment or else one started here."""
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
+    if address == "local":
+        quiet["include_dashboard"] = False
+    with warnings.catch_warnings():
+        # Ray announces what a later version will do with the GPUs of tasks that ask for none.
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            ray.init(address=address, **quiet)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise InputError(
+                f"address: the Ray cluster at {address!r} cannot be joined: {error}; start one "
+                "with `ray start --head`, or leave the address out to use this machine alone"
+            ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Attempts:
+    """A job on a cluster, and how many more workers it may lose before its next checkpoint."""
+
+    job: Job
+    left: int = _LOSSES
+    rounds: int = 0  # of its last checkpoint when a worker was lost
+
+    def after_loss(self) -> Self:
+        """A run that has come further since has not earned its loss."""
+        rounds = rounds_done(self.job.folder)
+        left = (_LOSSES if rounds > self.rounds else self.left) - 1
+        return dataclasses.replace(self, left=left, rounds=rounds)
+
+
+def _run_on_ray(job: Job, place: Path) -> str | None:
+    """Run one job in a worker of a cluster; a sentence if it fails."""
+    # Trace files and modules of the user's own are named from where the command was given; a
+    # worker that does not have the place can still run whatever needs none of them.
+    with suppress(OSError):
+        os.chdir(place)
+    # The lock of a lost worker's run lasts until its machine, or the file server, has noticed.
+    return _run(job, wait_s=_LOCK_WAIT_S)

@@ -2,10 +2,12 @@
 
 import dataclasses
 import fcntl
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -26,12 +28,15 @@ from fedsched.results.runlog import (
     read_run,
     write_manifest,
 )
+from fedsched.results.tensorboard import EventFollower, events_are_current, write_events
 from fedsched.scheduling.policies import READS, AbstractPolicy, make_policy
 from fedsched.simulation import ScheduleState, schedule, start, train
 from fedsched.wireless import AbstractChannel, make_channel
 from fedsched.wireless.clock import round_airtime_s
 
 __all__ = ["Progress", "run"]
+
+_LOCK_POLL_S = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +57,25 @@ def run(
     workers: int = 1,
     torch_device: str = "cpu",
     progress: Callable[[Progress], None] | None = None,
+    tensorboard: bool = False,
+    wait_s: float = 0.0,
 ) -> RunLog:
     """Run a scenario to its end in the folder ``out``, from wherever it stands there.
 
     The bits of the log and of the model do not depend on ``workers``, nor on how often the run was
     stopped. A folder that holds another scenario is refused.
+
+    Args:
+        scenario: what to run.
+        out: the run folder, made if need be.
+        workers: processes that train the devices of a round.
+        torch_device: "cpu" or "cuda".
+        progress: told after every round.
+        tensorboard: also write TensorBoard events, live, beside the log.
+        wait_s: how long to wait for another process that is running the folder.
     """
     folder = output_folder("out", out)
-    with _alone(folder):
+    with _alone(folder, wait_s):
         for leftover in folder.glob(".*.part"):  # of a process that was killed while writing
             leftover.unlink(missing_ok=True)
         if (folder / MANIFEST).is_file():
@@ -67,8 +83,13 @@ def run(
         if not (folder / MODEL).is_file():
             channel = make_channel(scenario.channel.kind, scenario.channel.devices)
             spec = _trainer_spec(scenario, channel.devices, torch_device)
-            with training_pool(spec, workers) as pool:
-                _go_on(scenario, folder, channel, pool, progress)
+            with (
+                _events(folder, scenario, tensorboard) as log_grew,
+                training_pool(spec, workers) as pool,
+            ):
+                _go_on(scenario, folder, channel, pool, progress, log_grew)
+        elif tensorboard and not events_are_current(folder):
+            write_events(folder)
     return read_run(folder)
 
 
@@ -78,6 +99,7 @@ def _go_on(
     channel: AbstractChannel,
     pool: AbstractTrainingPool,
     progress: Callable[[Progress], None] | None,
+    log_grew: Callable[[], None],
 ) -> None:
     uplink = _uplink(scenario, len(pool.initial_parameters))
     policy = _policy(scenario, uplink)
@@ -92,6 +114,7 @@ def _go_on(
             policy=begin.policy, channel=begin.channel,
         )  # fmt: skip
     log = LogWriter(folder, length=checkpoint.log_length)
+    log_grew()
     state = ScheduleState(
         round=checkpoint.round, channel=checkpoint.channel, policy=checkpoint.policy
     )
@@ -113,6 +136,7 @@ def _go_on(
             accuracy = accuracy if np.isnan(done.accuracy) else done.accuracy
             if state.round % scenario.run.checkpoint_every == 0 or state.round > last_round:
                 write_checkpoint(folder, _checkpoint(done, state, airtime_s, log.flush()))
+                log_grew()
             if progress is not None:
                 clock_s = airtime_s + scenario.uplink.computation_s * state.round
                 progress(_progress(scenario, state, clock_s, accuracy, done))
@@ -213,14 +237,34 @@ def _check_same(folder: Path, scenario: Scenario) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _events(folder: Path, scenario: Scenario, wanted: bool) -> Iterator[Callable[[], None]]:
+    """What to call whenever the log has grown."""
+    if not wanted:
+        yield lambda: None
+        return
+    with EventFollower(folder, computation_s=scenario.uplink.computation_s) as events:
+        yield events.follow
+
+
+@contextmanager
+def _alone(folder: Path, wait_s: float) -> Iterator[None]:
     """Hold the folder against a second process that would run it at the same time."""
+    until = time.monotonic() + wait_s
     with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"out: {str(folder)!r} is being run by another process; wait for it or choose "
-                "another folder"
-            ) from None
+        while not _locked(lock):
+            if time.monotonic() >= until:
+                raise InputError(
+                    f"out: {str(folder)!r} is being run by another process; wait for it or choose "
+                    "another folder"
+                )
+            time.sleep(_LOCK_POLL_S)
         yield
+
+
+def _locked(file: IO[str]) -> bool:
+    """Take the lock of a file, unless another process has it; it goes with the process."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -15,6 +15,8 @@ from fedsched.results.runlog import RunLog, read_run
 
 __all__ = ["command"]
 
+_LOGS = ("tensorboard",)
+
 
 @click.command("run", context_settings={"show_default": True})
 @click.argument("scenario")
@@ -27,8 +29,15 @@ __all__ = ["command"]
 @click.option("--device", default="cpu", help="cpu or cuda.")
 @click.option("--engine", default="local", help=f"Where a sweep runs: {', '.join(ENGINES)}.")
 @click.option("--address", help="Ray cluster to join, for instance auto.")
+@click.option("--log", help=f"Also log the rounds, live, for: {', '.join(_LOGS)}.")
 def command(
-    scenario: str, out: str, workers: int, device: str, engine: str, address: str | None
+    scenario: str,
+    out: str,
+    workers: int,
+    device: str,
+    engine: str,
+    address: str | None,
+    log: str | None,
 ) -> None:
     """Train what the file SCENARIO describes, under the radio clock.
 
@@ -39,6 +48,8 @@ def command(
     whole_number("workers", workers)
     if engine not in ENGINES:
         raise UnknownNameError("engine", engine, ENGINES)
+    if log not in (None, *_LOGS):
+        raise UnknownNameError("log", str(log), _LOGS)
     # A model or data set of the user's own is found next to where the command is given.
     sys.path.insert(0, str(Path.cwd()))
     scenarios = load_scenarios(scenario)
@@ -48,21 +59,30 @@ def command(
 
         only = scenarios[0]
         with live_progress(f"{only.policy.kind}, m = {only.policy.draws}") as progress:
-            log = run(only, out, workers=workers, torch_device=device, progress=progress)
-        _print(scenario, {only.policy.kind: (only, log)})
+            done = run(
+                only, out, workers=workers, torch_device=device, progress=progress,
+                tensorboard=log == "tensorboard",
+            )  # fmt: skip
+        _print(scenario, {only.policy.kind: (only, done)})
         click.echo(f"wrote {out}")
         return
     jobs = [
-        Job(name=run_name(each), scenario=each, folder=Path(out) / run_name(each), device=device)
+        Job(
+            name=run_name(each),
+            scenario=each,
+            folder=Path(out) / run_name(each),
+            device=device,
+            tensorboard=log == "tensorboard",
+        )  # fmt: skip
         for each in scenarios
     ]
     with grid_progress(jobs):
         outcomes = list(run_jobs(jobs, engine=engine, processes=workers, address=address))
     failed = [outcome for outcome in outcomes if outcome.failure is not None]
     names = {outcome.job.name for outcome in failed}
-    done = {job.name: (job.scenario, read_run(job.folder)) for job in jobs if job.name not in names}
-    _print(scenario, done)
-    click.echo(f"wrote {len(done)} of {len(jobs)} runs to {out}")
+    runs = {job.name: (job.scenario, read_run(job.folder)) for job in jobs if job.name not in names}
+    _print(scenario, runs)
+    click.echo(f"wrote {len(runs)} of {len(jobs)} runs to {out}")
     for outcome in failed:
         click.echo(f"failed: {outcome.job.name}: {outcome.failure}", err=True)
     if failed:

@@ -145,20 +145,22 @@ def time_to_target(scale: Scale, lines: Mapping[str, Reach], never: Sequence[str
 def best_configurations(rows: Sequence[Mapping[str, Any]]) -> Any:
     """The table of best configurations as bars over computation time, the paper's below ours."""
     cases = list(dict.fromkeys((r["policy"], r["alpha"], r["source"]) for r in rows))
-    names = sorted({(r["draws"], r["lambda"] or 0) for r in rows})
+    draws = sorted({row["draws"] for row in rows})
     with subplots(1, 1, width=9.5, height=0.42 * len(cases) + 1.6) as (figure, axes):
         axis = axes[0][0]
         low, high = 0.05, 100.0  # seconds; the axis is logarithmic, so 0 is drawn at its edge
         for row in rows:
             at = len(cases) - 1 - cases.index((row["policy"], row["alpha"], row["source"]))
             begin, end = max(row["from_s"], low), min(row["to_s"], high)
-            kind = (row["draws"], row["lambda"] or 0)
+            if end <= begin:
+                continue
             axis.barh(at, end - begin, left=begin, height=0.7, edgecolor="white",
-                      color=PALETTE[names.index(kind) % len(PALETTE)],
-                      alpha=1.0 if row["source"] == "ours" else 0.45)  # fmt: skip
-        for kind in names:
-            label = f"m = {kind[0]}" + (f", λ = {kind[1]:g}" if kind[1] else "")
-            axis.barh(0, 0, color=PALETTE[names.index(kind) % len(PALETTE)], label=label)
+                      color=PALETTE[draws.index(row["draws"]) % len(PALETTE)],
+                      alpha=0.9 if row["source"] == "ours" else 0.4)  # fmt: skip
+            if math.log(end / begin) > 0.5:
+                text = f"m={row['draws']}" + (f" λ={row['lambda']:g}" if row["lambda"] else "")
+                axis.text(math.sqrt(begin * end), at, text, ha="center", va="center", fontsize=7.5,
+                          color="white" if row["source"] == "ours" else "black")  # fmt: skip
         labels = [
             f"{policy}, α = {'∞' if alpha == math.inf else f'{alpha:g}'}"
             + (" (paper)" if source == "paper" else "")
@@ -167,7 +169,7 @@ def best_configurations(rows: Sequence[Mapping[str, Any]]) -> Any:
         axis.set_yticks(range(len(cases)), labels)
         axis.set(xscale="log", xlim=(low, high), xlabel="computation time a round (s)",
                  title="Fastest configuration; paler bars are the paper's")  # fmt: skip
-        figure.legend(loc="outside lower center", ncols=5, fontsize=8)
+        axis.grid(visible=False, axis="y")
         return figure
 
 

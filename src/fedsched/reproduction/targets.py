@@ -187,7 +187,7 @@ def _table(channel: str) -> Callable[[Scale, Sequence[Group]], Product]:
     def make(scale: Scale, groups: Sequence[Group]) -> Product:
         by_label = {group.label: group for group in groups}
         rows: list[Row] = []
-        for alpha, policy in itertools.product(ALPHAS, ("lyapunov", "uniform")):
+        for alpha, policy in ((x, y) for x in ALPHAS for y in ("lyapunov", "uniform")):
             lines = _lines(scale, groups, channel, policy, alpha)
             common = {"channel": channel, "alpha": alpha, "policy": policy,
                       "target": scale.targets[alpha]}  # fmt: skip

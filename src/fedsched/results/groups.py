@@ -74,7 +74,14 @@ def group_runs(logs: Iterable[RunLog]) -> list[Group]:
         members.sort(key=lambda log: int(log.manifest["scenario"]["run"]["seed"]))
         unread = _unread(members[0])
         result.append(Group(label=label, fields=fields, unread=unread, logs=tuple(members)))
-    return sorted(result, key=lambda group: group.label)
+    return sorted(result, key=lambda group: [_sortable(group.fields.get(n)) for n in order])
+
+
+def _sortable(value: Any) -> tuple[str, float, str]:
+    """Numbers by size, texts by letter, whatever is compared with what."""
+    if isinstance(value, int | float):
+        return "number", float(value), ""
+    return "text", 0.0, str(value)
 
 
 def _written(name: str, value: Any) -> str:

@@ -1,0 +1,34 @@
+"""``fedsched report``: run folders become one page to look at."""
+
+import click
+
+from fedsched.results.report import PATIENCE, write_report
+
+__all__ = ["command"]
+
+
+@click.command("report", context_settings={"show_default": True})
+@click.argument("runs", nargs=-1, required=True, metavar="RUNS...")
+@click.option("-o", "--output", default="report.html", metavar="FILE", help="The page.")
+@click.option(
+    "--target",
+    type=float,
+    help="Test accuracy the page opens with.  [default: what every configuration reaches]",
+)
+@click.option("--patience", default=PATIENCE, help="Measurements a crossing must last.")
+@click.option("--title", default="Time to accuracy", help="Heading of the page.")
+def command(
+    runs: tuple[str, ...], output: str, target: float | None, patience: int, title: str
+) -> None:
+    """Write one page about RUNS: run folders, or folders that hold them at any depth.
+
+    It needs no network and opens in any browser: sliders for computation time and target accuracy
+    redraw curves, speed-ups and the best configurations. Damaged or foreign folders are named and
+    left out.
+    """
+    report = write_report(runs, output, target=target, patience=patience, title=title)
+    for each in report.left_out:
+        click.echo(f"left out: {each.name}: {each.reason}", err=True)
+    counted = f"{report.runs} run{'s' if report.runs != 1 else ''}"
+    many = report.configurations != 1
+    click.echo(f"wrote {report.path}: {counted}, {report.configurations} configuration{'s' * many}")

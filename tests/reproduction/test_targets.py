@@ -1,0 +1,109 @@
+"""Every figure and table of the paper, at the smallest scale, through the command line."""
+
+import csv
+import math
+import tomllib
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from click.testing import CliRunner
+
+from fedsched.cli.reproduce import command
+from fedsched.config import expand, run_name
+from fedsched.errors import UnknownNameError
+from fedsched.reproduction import paper
+from fedsched.reproduction.scales import make_scale
+from fedsched.reproduction.targets import TARGETS
+from fedsched.results.groups import group_runs
+from fedsched.results.runlog import read_run
+
+SMOKE = make_scale("smoke", None)
+# Curves and legend entries each panel must have; the budget and the envelope are counted.
+CURVES = {
+    "convergence": [6, 6, 6, 6],
+    "rounds": [6, 6],
+    "data-heterogeneity": [6, 6],
+    "homogeneous": [8, 8],
+    "effect-of-v": [5],
+}
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reproduction")
+    arguments = ["all", "--scale", "smoke", "--out", str(folder), "--workers", "1"]
+    result = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def product(target, folder):
+    runs = [read_run(folder / "runs" / run_name(each)) for each in target.scenarios(SMOKE)]
+    return target.make(SMOKE, group_runs(runs))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_target_leaves_its_picture_numbers_and_scenarios(reproduced, name):
+    folder = reproduced / name
+    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    ElementTree.parse(folder / "figure.svg")
+    with (folder / "numbers.csv").open() as file:
+        assert list(csv.DictReader(file))
+    written = sorted(folder.glob("scenario-*.toml"))
+    assert len(written) == len(TARGETS[name].tables(SMOKE))
+    there = {run_name(s) for file in written for s in expand(tomllib.loads(file.read_text()))}
+    assert there == {run_name(s) for s in TARGETS[name].scenarios(SMOKE)}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_panel_has_axes_names_a_legend_and_the_right_number_of_curves(reproduced, name):
+    figure = product(TARGETS[name], reproduced).figure
+    for place, axis in enumerate(figure.axes):
+        assert axis.get_xlabel()
+        assert axis.get_title(loc="left") or axis.get_title()
+        if name in CURVES:
+            assert len(axis.get_legend().get_texts()) == CURVES[name][place]
+        if not name.startswith("table"):
+            assert axis.get_ylabel()
+            assert axis.get_legend() is not None
+
+
+def test_nothing_is_run_twice(reproduced):
+    before = {path: path.stat().st_mtime_ns for path in reproduced.glob("runs/*/model.npz")}
+    arguments = ["rounds", "--scale", "smoke", "--out", str(reproduced), "--workers", "1"]
+    assert CliRunner().invoke(command, arguments, catch_exceptions=False).exit_code == 0
+    assert before == {path: path.stat().st_mtime_ns for path in reproduced.glob("runs/*/model.npz")}
+    assert len(before) == 72
+
+
+def test_the_papers_numbers_stand_beside_ours(reproduced):
+    rows = product(TARGETS["convergence"], reproduced).rows
+    ours = [row for row in rows if row["draws"] == 10 and row["computation_s"] == 0.0]
+    assert [row["paper_speedup"] for row in ours] == [8.5, None]
+    assert [row["paper_seconds"] for row in ours] == [5_339.0, 45_748.0]
+    table = product(TARGETS["table-heterogeneous"], reproduced).rows
+    printed = [row for row in table if row["source"] == "paper"]
+    assert len(printed) == sum(
+        len(rows) for (channel, *_), rows in paper.BEST_CONFIGURATIONS.items()
+        if channel == "heterogeneous"
+    )  # fmt: skip
+    assert {row["target"] for row in printed} == set(SMOKE.targets.values())
+
+
+def test_ranges_of_best_configurations_tile_the_axis(reproduced):
+    rows = product(TARGETS["table-homogeneous"], reproduced).rows
+    for policy in ("lyapunov", "uniform"):
+        ours = [
+            row for row in rows
+            if (row["source"], row["policy"], row["alpha"]) == ("ours", policy, math.inf)
+        ]  # fmt: skip
+        assert ours[0]["from_s"] == 0.0
+        assert ours[-1]["to_s"] == math.inf
+        assert [row["to_s"] for row in ours[:-1]] == [row["from_s"] for row in ours[1:]]
+
+
+def test_an_unknown_target_or_scale_is_refused_with_the_nearest_name():
+    with pytest.raises(UnknownNameError, match="did you mean 'convergence'"):
+        CliRunner().invoke(command, ["convergense"], catch_exceptions=False)
+    with pytest.raises(UnknownNameError, match="did you mean 'paper'"):
+        CliRunner().invoke(command, ["rounds", "--scale", "papr"], catch_exceptions=False)

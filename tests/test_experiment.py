@@ -1,0 +1,479 @@
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fedsched import experiment
+from fedsched.config import scenario_from
+from fedsched.errors import InputError, RunLogError
+from fedsched.experiment import run
+from fedsched.learning.dataset import load_dataset
+from fedsched.learning.pool import AbstractTrainingPool, training_pool
+from fedsched.learning.updates import LocalUpdate
+from fedsched.results.checkpoint import rounds_done
+from fedsched.results.runlog import MANIFEST, MODEL, ROUNDS, SCHEMA, read_manifest, read_run
+
+ROUNDS_IN_ALL, CHECKPOINT_EVERY = 30, 4
+
+
+def table(**changes):
+    """A tiny run on digits; the channel has a memory, so that its state matters."""
+    base = {
+        "run": {
+            "rounds": ROUNDS_IN_ALL,
+            "seed": 3,
+            "eval_every": 5,
+            "checkpoint_every": CHECKPOINT_EVERY,
+        },
+        "policy": {"kind": "lyapunov", "draws": 3},
+        "channel": {"kind": "correlated", "devices": 12},
+        "data": {"samples": 40},
+        "training": {"model": "softmax", "steps": 2, "batch_size": 8},
+    }
+    for section, fields in changes.items():
+        base[section] = {**base.get(section, {}), **fields}
+    return base
+
+
+SCENARIO = scenario_from(table())
+
+
+def bits(folder):
+    return (folder / ROUNDS).read_bytes(), (folder / MODEL).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """An undisturbed run. Look, do not touch."""
+    folder = tmp_path_factory.mktemp("finished")
+    run(SCENARIO, folder)
+    return folder
+
+
+class Stop(Exception):
+    """Stands for whatever ends a run early."""
+
+
+def stopped(folder, after, scenario=SCENARIO):
+    """Run until so many rounds are done."""
+
+    def watch(now):
+        if now.round == after:
+            raise Stop
+
+    with pytest.raises(Stop):
+        run(scenario, folder, progress=watch)
+    return folder
+
+
+# --- the same bits ---------------------------------------------------------------------------
+
+
+def test_the_number_of_workers_does_not_change_a_bit(finished, tmp_path):
+    for workers in (2, 4):
+        run(SCENARIO, tmp_path / str(workers), workers=workers)
+        assert bits(tmp_path / str(workers)) == bits(finished)
+
+
+def test_another_seed_changes_the_bits(finished, tmp_path):
+    run(scenario_from(table(run={"seed": 4})), tmp_path)
+    for one, other in zip(bits(tmp_path), bits(finished), strict=True):
+        assert one != other
+
+
+@pytest.mark.parametrize("after", [1, 3, 4, 5, 17, 29, 30])
+def test_a_run_that_was_stopped_goes_on_to_the_same_bits(finished, tmp_path, after):
+    stopped(tmp_path, after)
+    assert not (tmp_path / MODEL).exists()
+    assert rounds_done(tmp_path) == (after if after == 30 else after // 4 * 4)
+    run(SCENARIO, tmp_path)
+    assert bits(tmp_path) == bits(finished)
+
+
+def test_a_resumed_run_does_not_repeat_what_its_checkpoint_holds(tmp_path):
+    stopped(tmp_path, 18)
+    seen = []
+    run(SCENARIO, tmp_path, progress=lambda now: seen.append(now.round))
+    assert seen == list(range(17, ROUNDS_IN_ALL + 1))
+
+
+@pytest.mark.parametrize("where", ["fsync", "replace", "after replace"])
+def test_a_run_that_dies_while_a_file_is_written_goes_on_to_the_same_bits(
+    tmp_path, monkeypatch, where
+):
+    short = scenario_from(table(run={"rounds": 8, "checkpoint_every": 3}))
+    run(short, tmp_path / "undisturbed")
+    owner, name = (os, "fsync") if where == "fsync" else (Path, "replace")
+    real = getattr(owner, name)
+    deaths = 0
+    while True:
+        calls = 0
+
+        def dying(*arguments, last=deaths):
+            nonlocal calls
+            calls += 1
+            if calls > last and where != "after replace":
+                raise Stop
+            real(*arguments)
+            if calls > last:
+                raise Stop
+
+        folder = tmp_path / str(deaths)
+        try:
+            with monkeypatch.context() as patched:
+                patched.setattr(owner, name, dying)
+                run(short, folder)
+        except Stop:
+            deaths += 1
+        else:
+            break
+        run(short, folder)
+        assert bits(folder) == bits(tmp_path / "undisturbed"), deaths
+    # The manifest, three checkpoints and the model; the log is synced at its start and thrice more.
+    assert deaths == (9 if where == "fsync" else 5)
+
+
+# --- kills of real processes -----------------------------------------------------------------
+
+KILLS = 12
+# Which deaths come before training begins, within a checkpoint's write, or to two workers.
+IN_STARTUP, IN_WRITE, OF_WORKERS = {4}, {1, 5, 8, 10}, {2, 9}
+
+
+@pytest.fixture(scope="module")
+def digits_file(tmp_path_factory):
+    """The digits as a file, which a process reads sooner than it imports scikit-learn."""
+    digits = load_dataset("digits")
+    path = tmp_path_factory.mktemp("data") / "digits.npz"
+    names = ("train_images", "train_labels", "test_images", "test_labels")
+    np.savez(path, **{name: getattr(digits, name) for name in names})
+    return path
+
+
+def wait_for(condition, what, seconds=120.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.001)
+
+
+def alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def children(pid):
+    """The processes whose parent this is."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it ended while we looked
+        if parent == pid:
+            found.append(int(place.name))
+    return found
+
+
+def spawned(scenario, out, workers, errors):
+    return subprocess.Popen(
+        [sys.executable, "-m", "fedsched", "run", scenario.name, "--out", out,
+         "--workers", str(workers)],
+        cwd=scenario.parent,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=errors,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for orphans in /proc")
+def test_a_run_killed_again_and_again_ends_in_the_same_bits(tmp_path, digits_file):
+    contents = table(
+        run={"rounds": 1000, "eval_every": 7, "checkpoint_every": 5},
+        data={"name": str(digits_file)},
+    )
+    file, folder = tmp_path / "scenario.toml", tmp_path / "killed"
+    lines = []
+    for section, fields in contents.items():
+        lines += [f"[{section}]", *(f"{name} = {json.dumps(v)}" for name, v in fields.items())]
+    file.write_text("\n".join(lines))
+    chance = random.Random(20)
+    scenario = scenario_from(contents)
+    with (tmp_path / "errors").open("wb") as errors:
+        for death in range(KILLS):
+            process = spawned(file, folder, 2 if death in OF_WORKERS else 1, errors)
+            workers = []
+            if death in IN_STARTUP:
+                time.sleep(chance.uniform(0.1, 1.0))
+            else:
+                goal = rounds_done(folder) + 5 * chance.randint(1, 9)
+
+                def come_so_far(process=process, goal=goal):
+                    assert process.poll() is None, "the run ended by itself"
+                    return rounds_done(folder) >= goal
+
+                wait_for(come_so_far, f"round {goal}")
+                workers = children(process.pid)
+                if death == 0:
+                    with pytest.raises(InputError, match="is being run by another process"):
+                        run(scenario, folder)
+                if death in IN_WRITE:
+                    wait_for(lambda: any(folder.glob(".*.part")), "a checkpoint being written")
+                else:
+                    time.sleep(chance.uniform(0.0, 0.03))
+            process.kill()
+            assert process.wait() == -signal.SIGKILL
+            assert not (folder / MODEL).exists()
+            assert read_run(folder).rounds >= rounds_done(folder)
+            if death in OF_WORKERS:
+                assert len(workers) >= 2
+                wait_for(lambda pids=workers: not any(map(alive, pids)), "the workers to end")
+        last = spawned(file, folder, 1, errors)
+        assert last.wait() == 0
+    run(scenario, tmp_path / "undisturbed")
+    assert bits(folder) == bits(tmp_path / "undisturbed")
+    assert not list(folder.glob(".*.part"))
+    assert read_run(folder).rounds == 1000
+
+
+# --- damage ----------------------------------------------------------------------------------
+
+
+def cut(content):
+    return content[: len(content) // 2]
+
+
+def flipped(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 16]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize("damage", [cut, flipped])
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(finished, tmp_path, caplog, damage):
+    stopped(tmp_path, 18)
+    newest = tmp_path / "checkpoint-000000016.npz"
+    newest.write_bytes(damage(newest.read_bytes()))
+    seen = []
+    with caplog.at_level(logging.WARNING):
+        run(SCENARIO, tmp_path, progress=lambda now: seen.append(now.round))
+    assert seen[0] == 13  # from the checkpoint of round 12
+    (record,) = caplog.records
+    assert "checkpoint-000000016.npz does not match its checksum" in record.getMessage()
+    assert bits(tmp_path) == bits(finished)
+
+
+def test_without_a_sound_checkpoint_the_run_starts_anew(finished, tmp_path, caplog):
+    stopped(tmp_path, 27)
+    for path in tmp_path.glob("checkpoint-*.npz"):
+        path.write_bytes(cut(path.read_bytes()))
+    stopped(tmp_path, 10)
+    assert len(caplog.records) == 2
+    seen = []
+    run(SCENARIO, tmp_path, progress=lambda now: seen.append(now.round))
+    assert seen[0] == 9  # what was made since is not lost to the damaged ones
+    assert bits(tmp_path) == bits(finished)
+
+
+def test_a_log_that_was_cut_below_its_checkpoint_is_refused(tmp_path):
+    stopped(tmp_path, 18)
+    os.truncate(tmp_path / ROUNDS, 2000)
+    with pytest.raises(RunLogError, match="has 2000 bytes and the checkpoint counts"):
+        run(SCENARIO, tmp_path)
+
+
+def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path):
+    stopped(tmp_path, 5)
+    leftover = tmp_path / ".checkpoint-000000008.npz.123.part"
+    leftover.write_bytes(b"half")
+    run(SCENARIO, tmp_path)
+    assert not leftover.exists()
+
+
+# --- what is refused -------------------------------------------------------------------------
+
+
+def test_a_folder_of_another_schema_is_refused_with_both_numbers_named(tmp_path):
+    stopped(tmp_path, 1)
+    path = tmp_path / MANIFEST
+    path.write_text(path.read_text().replace(f'"schema": {SCHEMA}', '"schema": 99'))
+    with pytest.raises(RunLogError, match=f"schema 99 and this version reads schema {SCHEMA}"):
+        run(SCENARIO, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"run": {"seed": 4}}, "run.seed = 3, the scenario says 4"),
+        ({"run": {"rounds": 31}}, "run.rounds = 30, the scenario says 31"),
+        ({"policy": {"lam": 10.0}}, "policy.lam = 100.0, the scenario says 10.0"),
+        ({"data": {"alpha": 0.5}}, "data.alpha = 'inf', the scenario says 0.5"),
+        ({"uplink": {"bits": 8.0}}, "uplink.bits = None, the scenario says 8.0"),
+    ],
+)
+def test_a_folder_of_another_scenario_is_refused_with_field_and_values(finished, changes, sentence):
+    before = bits(finished)
+    with pytest.raises(InputError) as caught:
+        run(scenario_from(table(**changes)), finished)
+    assert sentence in str(caught.value)
+    assert str(finished) in str(caught.value)
+    assert bits(finished) == before
+
+
+def test_a_second_run_in_the_same_folder_is_refused_and_the_first_goes_on(finished, tmp_path):
+    refused = []
+
+    def second(now):
+        if now.round == 7:
+            with pytest.raises(InputError, match="is being run by another process"):
+                run(SCENARIO, tmp_path)
+            refused.append(now.round)
+
+    run(SCENARIO, tmp_path, progress=second)
+    assert refused == [7]
+    assert bits(tmp_path) == bits(finished)
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="out: the folder .* cannot be made"):
+        run(SCENARIO, tmp_path / "file")
+
+
+def test_a_bad_policy_leaves_a_folder_that_can_be_used_again(finished, tmp_path):
+    with pytest.raises(InputError, match=r"did you mean 'uniform'\?"):
+        run(scenario_from(table(policy={"kind": "unifrom"})), tmp_path)
+    run(SCENARIO, tmp_path)
+    assert bits(tmp_path) == bits(finished)
+
+
+# --- the log ---------------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_read_and_not_touched(finished, monkeypatch):
+    def no_pool(*_):
+        raise AssertionError("nothing is left to train")
+
+    monkeypatch.setattr(experiment, "training_pool", no_pool)
+    before = {path: path.stat().st_mtime_ns for path in finished.iterdir() if path.name[0] != "."}
+    log = run(SCENARIO, finished)
+    assert log.finished
+    assert log.rounds == ROUNDS_IN_ALL
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_a_run_that_lacks_only_its_model_writes_it(finished, tmp_path):
+    stopped(tmp_path, ROUNDS_IN_ALL)
+    seen = []
+    run(SCENARIO, tmp_path, progress=seen.append)
+    assert seen == []
+    assert bits(tmp_path) == bits(finished)
+
+
+def test_the_log_can_be_read_while_the_run_goes_on(tmp_path):
+    seen = []
+
+    def watch(now):
+        log = read_run(tmp_path)
+        assert not log.finished
+        with pa.OSFile(str(tmp_path / ROUNDS)) as file, pa.ipc.open_stream(file) as reader:
+            assert reader.read_all().num_rows == log.rounds
+        seen.append(log.rounds)
+
+    run(SCENARIO, tmp_path, progress=watch)
+    every = CHECKPOINT_EVERY
+    done = range(1, ROUNDS_IN_ALL + 1)
+    assert seen == [number if number == 30 else number // every * every for number in done]
+
+
+def test_the_manifest_tells_the_whole_scenario_and_the_size_of_an_update(finished, tmp_path):
+    manifest = read_manifest(finished)
+    assert scenario_from(manifest["scenario"]) == SCENARIO
+    assert manifest["update_bits"] == 32 * 650  # 64 pixels and a constant, for each of ten digits
+    with np.load(finished / MODEL) as model:
+        assert model["parameters"].shape == (650,)
+    run(scenario_from(table(run={"rounds": 1}, uplink={"bits": 77.0})), tmp_path)
+    assert read_manifest(tmp_path)["update_bits"] == 77.0
+
+
+def test_accuracy_is_logged_every_so_often_and_at_the_end(finished):
+    log = read_run(finished)
+    measured = np.flatnonzero(~np.isnan(log.column("test_accuracy")))
+    assert measured.tolist() == [4, 9, 14, 19, 24, 29]
+    assert log.column("test_accuracy")[29] > log.column("test_accuracy")[4]
+
+
+@pytest.mark.parametrize(("access", "total"), [("tdma", sum), ("parallel", max)])
+def test_the_access_of_the_uplink_decides_the_airtime(tmp_path, access, total):
+    log = run(scenario_from(table(uplink={"access": access})), tmp_path)
+    uploads = log.lists("upload_s")
+    assert any(len(each) > 1 for each in uploads)
+    by_hand = [total(each) if each else 0.0 for each in uploads]
+    assert log.column("airtime_s") == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_the_watcher_is_told_round_clock_accuracy_and_devices(tmp_path):
+    seen = []
+    scenario = scenario_from(table(uplink={"computation_s": 2.0}))
+    log = run(scenario, tmp_path, progress=seen.append)
+    clock_s = np.cumsum(log.column("airtime_s")) + 2.0 * np.arange(1, ROUNDS_IN_ALL + 1)
+    assert [now.simulated_s for now in seen] == pytest.approx(clock_s)
+    assert [now.devices for now in seen] == [len(each) for each in log.lists("device")]
+    assert {now.rounds for now in seen} == {ROUNDS_IN_ALL}
+    assert [now.accuracy for now in seen[:4]] == [None] * 4
+    assert seen[7].accuracy == log.column("test_accuracy")[4]  # the last one measured
+
+
+class BrokenDevice(AbstractTrainingPool):
+    """A pool in which one device sends back what is not a number."""
+
+    def __init__(self, pool, device):
+        self.pool, self.device = pool, device
+
+    @property
+    def initial_parameters(self):
+        return self.pool.initial_parameters
+
+    def train_cohort(self, parameters, devices, round):  # noqa: A002 - the project's word for t
+        updates = self.pool.train_cohort(parameters, devices, round)
+        for device, update in zip(devices, updates, strict=True):
+            broken = np.full_like(update.delta, np.nan)
+            yield LocalUpdate(delta=broken, loss=np.nan, steps=2) if device == self.device else update
+
+    def evaluate(self, parameters):
+        return self.pool.evaluate(parameters)
+
+    def close(self):
+        self.pool.close()
+
+
+def test_an_update_that_is_not_finite_is_counted_in_the_log_and_the_run_goes_on(
+    tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(
+        experiment, "training_pool", lambda *arguments: BrokenDevice(training_pool(*arguments), 7)
+    )
+    log = run(SCENARIO, tmp_path)
+    assert log.rounds == ROUNDS_IN_ALL
+    chosen = np.array([7 in devices for devices in log.lists("device")])
+    assert chosen.any()
+    np.testing.assert_array_equal(log.column("rejected"), chosen.astype(float))
+    assert len(caplog.records) == chosen.sum()
+    assert all("device 7 is not finite" in record.getMessage() for record in caplog.records)
+    alone = np.array([devices == [7] for devices in log.lists("device")])
+    empty = np.array([devices == [] for devices in log.lists("device")])
+    np.testing.assert_array_equal(np.isnan(log.column("train_loss")), alone | empty)
+    assert log.column("test_accuracy")[-1] > 0.3
+    with np.load(tmp_path / MODEL) as model:
+        assert np.isfinite(model["parameters"]).all()
