@@ -162,7 +162,7 @@ def test_a_file_that_is_not_text_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["missing.toml", ""])
 def test_a_missing_file_and_a_folder_are_refused(tmp_path, name):
-    with pytest.raises(InputError, match="cannot be read: (No such file|Is a directory)"):
+    with pytest.raises(InputError, match=r"cannot be read: (No such file|Is a directory)"):
         load_scenario(tmp_path / name)
 
 

@@ -59,7 +59,17 @@ def finished(tmp_path_factory):
     return folder
 
 
-class Stop(Exception):
+@pytest.fixture(scope="module")
+def digits_file(tmp_path_factory):
+    """The digits as a file, which a process reads sooner than it imports scikit-learn."""
+    digits = load_dataset("digits")
+    path = tmp_path_factory.mktemp("data") / "digits.npz"
+    names = ("train_images", "train_labels", "test_images", "test_labels")
+    np.savez(path, **{name: getattr(digits, name) for name in names})
+    return path
+
+
+class StopError(Exception):
     """Stands for whatever ends a run early."""
 
 
@@ -68,9 +78,9 @@ def stopped(folder, after, scenario=SCENARIO):
 
     def watch(now):
         if now.round == after:
-            raise Stop
+            raise StopError
 
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         run(scenario, folder, progress=watch)
     return folder
 
@@ -78,9 +88,10 @@ def stopped(folder, after, scenario=SCENARIO):
 # --- the same bits ---------------------------------------------------------------------------
 
 
-def test_the_number_of_workers_does_not_change_a_bit(finished, tmp_path):
-    for workers in (2, 4):
-        run(SCENARIO, tmp_path / str(workers), workers=workers)
+def test_the_number_of_workers_does_not_change_a_bit(finished, tmp_path, digits_file):
+    scenario = scenario_from(table(data={"name": str(digits_file)}))
+    for workers in (1, 2, 4):
+        run(scenario, tmp_path / str(workers), workers=workers)
         assert bits(tmp_path / str(workers)) == bits(finished)
 
 
@@ -122,17 +133,17 @@ def test_a_run_that_dies_while_a_file_is_written_goes_on_to_the_same_bits(
             nonlocal calls
             calls += 1
             if calls > last and where != "after replace":
-                raise Stop
+                raise StopError
             real(*arguments)
             if calls > last:
-                raise Stop
+                raise StopError
 
         folder = tmp_path / str(deaths)
         try:
             with monkeypatch.context() as patched:
                 patched.setattr(owner, name, dying)
                 run(short, folder)
-        except Stop:
+        except StopError:
             deaths += 1
         else:
             break
@@ -147,16 +158,6 @@ def test_a_run_that_dies_while_a_file_is_written_goes_on_to_the_same_bits(
 KILLS = 12
 # Which deaths come before training begins, within a checkpoint's write, or to two workers.
 IN_STARTUP, IN_WRITE, OF_WORKERS = {4}, {1, 5, 8, 10}, {2, 9}
-
-
-@pytest.fixture(scope="module")
-def digits_file(tmp_path_factory):
-    """The digits as a file, which a process reads sooner than it imports scikit-learn."""
-    digits = load_dataset("digits")
-    path = tmp_path_factory.mktemp("data") / "digits.npz"
-    names = ("train_images", "train_labels", "test_images", "test_labels")
-    np.savez(path, **{name: getattr(digits, name) for name in names})
-    return path
 
 
 def wait_for(condition, what, seconds=120.0):
@@ -347,7 +348,7 @@ def test_a_second_run_in_the_same_folder_is_refused_and_the_first_goes_on(finish
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="out: the folder .* cannot be made"):
+    with pytest.raises(InputError, match=r"out: the folder .* cannot be made"):
         run(SCENARIO, tmp_path / "file")
 
 
@@ -384,7 +385,7 @@ def test_a_run_that_lacks_only_its_model_writes_it(finished, tmp_path):
 def test_the_log_can_be_read_while_the_run_goes_on(tmp_path):
     seen = []
 
-    def watch(now):
+    def watch(_now):
         log = read_run(tmp_path)
         assert not log.finished
         with pa.OSFile(str(tmp_path / ROUNDS)) as file, pa.ipc.open_stream(file) as reader:
@@ -449,7 +450,9 @@ class BrokenDevice(AbstractTrainingPool):
         updates = self.pool.train_cohort(parameters, devices, round)
         for device, update in zip(devices, updates, strict=True):
             broken = np.full_like(update.delta, np.nan)
-            yield LocalUpdate(delta=broken, loss=np.nan, steps=2) if device == self.device else update
+            yield (
+                LocalUpdate(delta=broken, loss=np.nan, steps=2) if device == self.device else update
+            )
 
     def evaluate(self, parameters):
         return self.pool.evaluate(parameters)

@@ -29,6 +29,7 @@ class FakePool(AbstractTrainingPool):
         return np.zeros(3, np.float32)
 
     def train_cohort(self, parameters, devices, round):  # noqa: A002 - the project's word for t
+        del parameters
         for device in devices:
             self.trained.append((round, int(device)))
             delta = np.full(3, device + 1.0, np.float32)

@@ -22,6 +22,7 @@ from benchmarks.peers.workload import (
     Gate,
     cohort,
     one_thread,
+    own_session,
 )
 from fedsched.learning.models import build_model
 
@@ -59,6 +60,7 @@ class TextbookBatches(DeviceBatches):
 
 def work(rank: int, variant: str, address: str, shared: Tensor, barrier) -> None:
     """Train every second device of each cohort; the first process averages."""
+    own_session()
     one_thread()
     gate = Gate(address)
     batches = DeviceBatches() if variant == "same" else TextbookBatches()

@@ -40,7 +40,9 @@ def install(environment: Environment) -> tuple[str, str]:
 
 
 def _pip(python: Path, *arguments: str) -> None:
-    command = (str(python), "-m", "pip", "install", "--quiet", *arguments)
+    # Without a network pip shall give up in a minute, not in a quarter of an hour.
+    patience = ("--retries", "2", "--timeout", "20")
+    command = (str(python), "-m", "pip", "install", "--quiet", *patience, *arguments)
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
 
 

@@ -88,7 +88,7 @@ def main(address: str) -> None:
     server = ServerApp()
 
     @server.main()
-    def serve(grid: Grid, context: Context) -> None:
+    def serve(grid: Grid, _: Context) -> None:
         model = build_model(SPEC.model, read_cifar10(), SEED)
         strategy = GatedFedAvg(Gate(address))
         strategy.start(grid, ArrayRecord(model.state_dict()), num_rounds=ROUNDS)

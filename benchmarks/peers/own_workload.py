@@ -3,7 +3,15 @@
 import sys
 from itertools import count
 
-from benchmarks.peers.workload import COHORT, PROCESSES, SPEC, Finished, Gate, cohort
+from benchmarks.peers.workload import (
+    COHORT,
+    PROCESSES,
+    SPEC,
+    Finished,
+    Gate,
+    cohort,
+    own_session,
+)
 from fedsched.learning.aggregation import aggregate
 from fedsched.learning.pool import ProcessPool
 
@@ -29,5 +37,7 @@ def _weighted(updates, done):
         yield 1.0 / COHORT, update.delta
 
 
+if __name__ == "__mp_main__":  # in the pool's workers, which import the main module
+    own_session()
 if __name__ == "__main__":
     main(sys.argv[1])

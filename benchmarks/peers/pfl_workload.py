@@ -53,7 +53,7 @@ class UserData(Dataset):
         super().__init__(raw_data=(batches.labels[: STEPS * BATCH],))
         self._prepared = lambda: batches(user, visit)
 
-    def iter(self, batch_size):
+    def iter(self, batch_size):  # noqa: ARG002 - pfl asks; the batches have that size
         return self._prepared()
 
 
@@ -63,11 +63,11 @@ class AtTheGate(TrainingProcessCallback):
     def __init__(self, gate: Gate, model: Model) -> None:
         self._gate, self._model = gate, model
 
-    def on_train_begin(self, *, model: PyTorchModel) -> Metrics:
+    def on_train_begin(self, **_: PyTorchModel) -> Metrics:
         self._gate.wait(0)
         return Metrics()
 
-    def after_central_iteration(self, aggregate_metrics, model, *, central_iteration):
+    def after_central_iteration(self, *_: object, **__: int) -> tuple[bool, Metrics]:
         steps, self._model.steps = self._model.steps, 0
         try:
             self._gate.wait(steps)

@@ -34,7 +34,7 @@ SPEC = TrainerSpec(
 )
 
 
-class Finished(Exception):
+class Finished(Exception):  # noqa: N818 - an end, not an error
     """The driver wants no more rounds."""
 
 
@@ -57,6 +57,15 @@ class Gate:
 
 def cohort(round_: int) -> np.ndarray:
     return stream(SEED, "sampling", round_).choice(DEVICES, size=COHORT, replace=False)
+
+
+def own_session() -> None:
+    """Make this worker a session of its own, as the launchers of pfl and Flower do with theirs.
+
+    Linux may share the processors by session first (autogroup): on a loaded machine two workers in
+    one session get half the share of two workers in two, whatever they compute.
+    """
+    os.setsid()
 
 
 def one_thread() -> None:

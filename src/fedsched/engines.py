@@ -7,6 +7,7 @@ checkpoint, provided that the folder is on storage both can reach.
 
 import dataclasses
 import os
+import socket
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -27,6 +28,7 @@ ENGINES = ("local", "ray")
 
 _LOSSES = 3  # workers in a row that a run may cost a cluster without getting on
 _LOCK_WAIT_S = 120.0
+_KNOCK_S = 10.0
 _ON_RAY = {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
@@ -153,12 +155,20 @@ def _connect(ray: ModuleType, address: str | None) -> None:
         # Ray announces what a later version will do with the GPUs of tasks that ask for none.
         warnings.simplefilter("ignore", FutureWarning)
         try:
+            _check_answers(address)
             ray.init(address=address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise InputError(
                 f"address: the Ray cluster at {address!r} cannot be joined: {error}; start one "
                 "with `ray start --head`, or leave the address out to use this machine alone"
             ) from error
+
+
+def _check_answers(address: str) -> None:
+    """Knock at an address with a port: Ray itself would take minutes to find nobody there."""
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
 
 
 @dataclass(frozen=True, kw_only=True)

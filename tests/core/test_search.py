@@ -70,6 +70,21 @@ def test_of_two_leaders_the_better_one_leads(price, weight, draws):
     assert sorted(ends)[1] > value * (1 + 1e-4)
 
 
+@pytest.mark.parametrize(
+    ("price", "weight"),
+    [
+        ([21.5, 17.3], [2.4, 0.94]),
+        ([55.0, 145.8, 53.4], [0.97, 2.85, 0.73]),
+        ([14.5, 16.0, 37.0], [1.67, 2.3, 3.13]),
+    ],
+)
+def test_the_leader_with_the_lowest_bound_need_not_win(price, weight):
+    problem = DrawProblem(price=np.array(price), weight=np.array(weight), draws=2)
+    result, value = searched(problem)
+    assert result.certified
+    assert value <= reference_probabilities(**problem.arguments).objective * (1 + 1e-12)
+
+
 def local_minimum(problem, leader):
     """Objective at which a local solver ends that starts with most for one device."""
     size, m, scale = len(problem.price), problem.draws, problem.price.sum()
@@ -89,9 +104,9 @@ def local_minimum(problem, leader):
 
 
 def test_minima_that_merge_are_counted_once():
-    # Two devices where the symmetric point turns from minimum to saddle at draws = 2.
-    for level in 4.0 / 3.0 * (1.0 + np.array([0.0, 1e-12, 1e-8, 1e-4])):
-        result = search(np.full(2, 2.0 * level), np.ones(2), 2, 0.0)
+    # With two draws from two equal devices the even point turns into a saddle at b = 112 a / 27.
+    for price in 112.0 / 27.0 * (1.0 + np.array([-1e-8, 0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-4])):
+        result = search(np.full(2, price), np.ones(2), 2, 0.0)
         assert result.certified
         assert result.minima <= 2
 

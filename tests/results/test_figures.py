@@ -82,7 +82,10 @@ def test_the_accuracy_figure_has_a_panel_for_each_m_and_a_line_for_each_seed():
     for axis in figure.axes:
         assert legend(axis) == ["uniform", "lyapunov", "target 0.8"]
         assert len(axis.lines) == 2 * 2 + 1
-        assert [line.get_color() for line in axis.lines[:4]] == [*PALETTE[:1] * 2, *PALETTE[1:2] * 2]
+        assert [line.get_color() for line in axis.lines[:4]] == [
+            *PALETTE[:1] * 2,
+            *PALETTE[1:2] * 2,
+        ]
         assert set(axis.lines[-1].get_ydata()) == {0.8}
 
 
@@ -94,7 +97,9 @@ def test_the_accuracy_figure_is_drawn_over_the_clock():
 
 def test_a_figure_is_saved_in_the_format_of_its_ending(tmp_path):
     figure = accuracy_figure(CURVES, target=0.8)
-    png, svg, page = (save_figure(figure, tmp_path / f"a.{kind}") for kind in ("png", "svg", "html"))
+    png, svg, page = (
+        save_figure(figure, tmp_path / f"a.{kind}") for kind in ("png", "svg", "html")
+    )
     assert png.read_bytes().startswith(b"\x89PNG\r\n")
     assert ElementTree.parse(svg).getroot().tag == "{http://www.w3.org/2000/svg}svg"
     text = page.read_text(encoding="utf-8")

@@ -7,12 +7,16 @@ from fedsched.errors import InputError
 from fedsched.results.files import atomic_path, output_folder, output_path
 
 
-class PowerCut(Exception):
+class PowerCutError(Exception):
     """Stands for whatever may end a process between two steps."""
 
 
 def cut(*_arguments, **_options):
-    raise PowerCut
+    raise PowerCutError
+
+
+def names(folder):
+    return [path.name for path in folder.iterdir()]
 
 
 def write(target, text):
@@ -27,7 +31,7 @@ def test_a_file_takes_its_place_whole(tmp_path):
         assert not target.exists()
         assert aside.parent == target.parent
     assert target.read_text() == "new"
-    assert os.listdir(tmp_path) == ["file.txt"]
+    assert names(tmp_path) == ["file.txt"]
 
 
 @pytest.mark.parametrize("where", ["block", "fsync", "replace"])
@@ -40,12 +44,12 @@ def test_whatever_fails_on_the_way_leaves_the_old_file_or_none(monkeypatch, tmp_
         monkeypatch.setattr(os, "fsync", cut)
     if where == "replace":
         monkeypatch.setattr(Path, "replace", cut)
-    with pytest.raises(PowerCut), atomic_path(target) as aside:
+    with pytest.raises(PowerCutError), atomic_path(target) as aside:
         aside.write_text("new, but only ha")
         if where == "block":
             cut()
     assert (target.read_text() if target.exists() else None) == old
-    assert os.listdir(tmp_path) == ([] if old is None else ["file.txt"])
+    assert names(tmp_path) == ([] if old is None else ["file.txt"])
 
 
 def test_whatever_fails_after_the_move_leaves_the_new_file(monkeypatch, tmp_path):
@@ -55,10 +59,10 @@ def test_whatever_fails_after_the_move_leaves_the_new_file(monkeypatch, tmp_path
 
     def replace_and_die(self, other):
         real(self, other)
-        raise PowerCut
+        raise PowerCutError
 
     monkeypatch.setattr(Path, "replace", replace_and_die)
-    with pytest.raises(PowerCut):
+    with pytest.raises(PowerCutError):
         write(target, "new")
     assert target.read_text() == "new"
 
@@ -90,9 +94,9 @@ def test_a_path_that_cannot_be_written_to_is_refused(tmp_path, name, sentence):
 
 def test_a_folder_that_may_not_be_written_to_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(InputError, match="plot: the folder .* cannot be written to"):
+    with pytest.raises(InputError, match=r"plot: the folder .* cannot be written to"):
         output_path("plot", tmp_path / "file.png")
-    with pytest.raises(InputError, match="out: the folder .* cannot be written to"):
+    with pytest.raises(InputError, match=r"out: the folder .* cannot be written to"):
         output_folder("out", tmp_path)
 
 
@@ -108,5 +112,5 @@ def test_a_folder_is_made_with_those_above_it_and_may_be_there(tmp_path):
 @pytest.mark.parametrize("name", ["file", "file/below"])
 def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path, name):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="out: the folder .* cannot be made: .*; name another"):
+    with pytest.raises(InputError, match=r"out: the folder .* cannot be made: .*; name another"):
         output_folder("out", tmp_path / name)

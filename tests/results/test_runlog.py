@@ -35,9 +35,7 @@ def trained(number, members=(1, 4), **changes):
             power_w=np.arange(DEVICES) + 1.0,
             residual=1e-12,
         ),
-        cohort=Cohort(
-            device=np.array(members, dtype=np.int64), weight=0.5 * np.ones(len(members))
-        ),
+        cohort=Cohort(device=np.array(members, dtype=np.int64), weight=0.5 * np.ones(len(members))),
         upload_s=0.25 * np.arange(1, len(members) + 1),
     )
     given = {
@@ -77,7 +75,9 @@ def test_a_manifest_of_another_schema_is_refused_with_both_numbers_named(tmp_pat
     filled(tmp_path)
     path = tmp_path / MANIFEST
     path.write_text(path.read_text().replace(f'"schema": {SCHEMA}', '"schema": 41'))
-    with pytest.raises(RunLogError, match=f"is of schema 41 and this version reads schema {SCHEMA}"):
+    with pytest.raises(
+        RunLogError, match=f"is of schema 41 and this version reads schema {SCHEMA}"
+    ):
         read_run(tmp_path)
 
 
@@ -89,7 +89,7 @@ def test_a_damaged_manifest_is_refused(tmp_path, text):
 
 
 def test_a_folder_without_a_manifest_is_no_run(tmp_path):
-    with pytest.raises(RunLogError, match="is not a run folder: manifest.json cannot be read"):
+    with pytest.raises(RunLogError, match=r"is not a run folder: manifest.json cannot be read"):
         read_run(tmp_path)
 
 

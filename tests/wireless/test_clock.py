@@ -21,5 +21,5 @@ def test_a_round_without_devices_takes_no_time(access):
 
 
 def test_another_access_is_refused_and_the_nearest_named():
-    with pytest.raises(UnknownNameError, match="access: 'paralel' .* 'parallel'"):
+    with pytest.raises(UnknownNameError, match=r"access: 'paralel' .* 'parallel'"):
         round_airtime_s(UPLOADS, "paralel")

@@ -16,6 +16,7 @@ from fedsched.errors import FedschedError
 from fedsched.results.analysis import Curve, curve_of, time_to_target
 from fedsched.results.figures import accuracy_figure, save_figure
 from fedsched.results.files import output_folder
+from fedsched.results.report import write_report
 from fedsched.results.runlog import RunLog, read_run
 
 __all__ = ["command"]
@@ -84,17 +85,21 @@ def command(out: str, as_json: bool, processes: int) -> None:
     }
     figure = accuracy_figure(curves, target=TARGET)
     pictures = [save_figure(figure, folder / f"demo.{kind}") for kind in ("png", "svg")]
+    report = write_report(
+        [folder], folder / "report.html", target=TARGET, patience=PATIENCE, title="fedsched demo"
+    )
     seconds = time.perf_counter() - began
     if as_json:
         print_json(
             {
                 "target": TARGET, "seeds": list(SEEDS), "speedup": speedup, "rows": rows,
-                "picture": str(pictures[0]), "out": str(folder), "seconds": seconds,
+                "picture": str(pictures[0]), "report": str(report.path), "out": str(folder),
+                "seconds": seconds,
             }
         )  # fmt: skip
         return
     _print(rows, speedup)
-    click.echo(f"picture: {pictures[0]}   run folders: {folder}   ({seconds:.0f} s)")
+    click.echo(f"picture: {pictures[0]}   report: {report.path}   ({seconds:.0f} s)")
 
 
 def _logs(logs: dict[str, RunLog], policy: str, draws: int) -> list[RunLog]:

@@ -73,7 +73,7 @@ def command(
             folder=Path(out) / run_name(each),
             device=device,
             tensorboard=log == "tensorboard",
-        )  # fmt: skip
+        )
         for each in scenarios
     ]
     with grid_progress(jobs):

@@ -25,7 +25,7 @@ of the falling branch, where the term is concave, for k.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -223,8 +223,8 @@ class _Point:
 @dataclass(frozen=True, order=True)
 class _Minimum:
     objective: float
-    nu: float
-    omega: PerDevice
+    nu: float = field(compare=False)
+    omega: PerDevice = field(compare=False)
 
 
 def _search_reverse_convex(p: _Problem) -> SearchResult:

@@ -152,7 +152,7 @@ def speedup(baseline_s: Sequence[float], ours_s: Sequence[float]) -> Speedup:
 
     Example:
         >>> speedup([8.0, 18.0], [4.0, 6.0])
-        Speedup(ratio=2.449..., low=0.186..., high=32.2..., seeds=2)
+        Speedup(ratio=2.449..., low=0.186..., high=32.1..., seeds=2)
     """
     logs = np.log(np.asarray(baseline_s) / np.asarray(ours_s))
     mean, seeds = float(logs.mean()), len(logs)

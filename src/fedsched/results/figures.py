@@ -114,7 +114,9 @@ def plot_selection(axis: Any, tallies: Mapping[str, ScheduleTally]) -> None:
         frequency = tally.selection_frequency
         axis.plot(np.arange(1, len(frequency) + 1), frequency, label=label, linewidth=1.2)
     axis.set(xlabel="device (weakest channel first in the heterogeneous setting)",
-             ylabel="selections per round", title="Selection frequency", yscale="log")  # fmt: skip
+             ylabel="selections per round", title="Selection frequency")  # fmt: skip
+    if any(tally.selection_frequency.any() for tally in tallies.values()):
+        axis.set_yscale("log")
     axis.legend(fontsize=8.5)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from fedsched.results.analysis import Reach, Speedup, curve_of, reach, speedup
 from fedsched.results.runlog import RunLog
 
-__all__ = ["Group", "group_runs", "mean_reach", "summary_rows"]
+__all__ = ["Group", "baseline_of", "group_runs", "mean_reach", "summary_rows"]
 
 # How fields of a scenario are written in labels; others by their own names.
 _SHORT = {
@@ -140,7 +140,7 @@ def summary_rows(
 def _against_uniform(
     group: Group, groups: Sequence[Group], target: float, computation_s: float, patience: int
 ) -> Speedup | None:
-    other = _baseline(group, groups)
+    other = baseline_of(group, groups)
     if other is None:
         return None
     theirs = dict(zip(other.seeds, other.logs, strict=True))
@@ -159,7 +159,7 @@ def _against_uniform(
     )
 
 
-def _baseline(group: Group, groups: Sequence[Group]) -> Group | None:
+def baseline_of(group: Group, groups: Sequence[Group]) -> Group | None:
     """The uniform group that is like this one in all that uniform reads."""
     if group.fields.get("policy.kind") == "uniform":
         return None

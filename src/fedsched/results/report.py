@@ -2,7 +2,7 @@
 
 The page is a pure function of the logs: the same logs give the same bytes. What its sliders ask
 for (when was a target reached, for any target and any computation time) is answered in the
-browser from :func:`reach_steps`, which keeps every digit; only what is drawn is thinned.
+browser from ``reach_steps``, which keep every digit; only what is drawn is thinned.
 """
 
 import base64
@@ -10,10 +10,8 @@ import hashlib
 import html
 import json
 import math
-import os
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -22,24 +20,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.checks import whole_number
-from fedsched.errors import InputError, MissingExtraError, RunLogError
-from fedsched.results.analysis import Curve, curve_of
+from fedsched.errors import InputError, RunLogError
+from fedsched.results.analysis import Curve
+from fedsched.results.collect import Collection, GoodRun, LeftOut, collect_runs
 from fedsched.results.figures import PALETTE
 from fedsched.results.files import atomic_path, output_path
-from fedsched.results.groups import Group, group_runs, summary_rows
-from fedsched.results.runlog import MANIFEST, ROUNDS, RunLog, read_run
+from fedsched.results.groups import Group, baseline_of, group_runs, summary_rows
+from fedsched.results.thinning import averaged, reach_steps, thinned
 
 __all__ = [
-    "Collection",
-    "GoodRun",
-    "LeftOut",
     "Report",
-    "collect_runs",
-    "reach_steps",
     "report_page",
     "report_payload",
-    "thinned",
     "write_report",
 ]
 
@@ -49,35 +41,6 @@ PATIENCE = 3  # measurements a crossing must last, unless asked otherwise
 _DRAWN = 500  # points of a curve
 _POWER_POINTS = 120
 _DEVICE_BINS = 400
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GoodRun:
-    """A run that can be shown, with what is counted over its rounds."""
-
-    name: str  # its folder, below what all runs have in common
-    log: RunLog
-    accuracy: Curve
-    loss: Curve  # empty where it was never measured
-    selected: Values  # rounds each device took part in, up to the last device seen
-    sizes: Values  # share of rounds with 0, 1, 2, ... devices
-    power_w: Values  # running average by round and group of devices
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeftOut:
-    """A folder that is not in the report, and why."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Collection:
-    """What was found below the folders asked for."""
-
-    runs: Sequence[GoodRun]
-    left_out: Sequence[LeftOut]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,134 +72,6 @@ def write_report(
         runs=sum(len(group["runs"]) for group in payload["groups"]),
         configurations=len(payload["groups"]),
         left_out=found.left_out,
-    )
-
-
-def collect_runs(paths: Sequence[str | Path]) -> Collection:
-    """Read every run in and below some folders; what cannot be shown is named, with the reason.
-
-    Of runs with one scenario and one seed the longest stays: counted twice, it would make
-    intervals look narrower than they are.
-    """
-    folders: dict[Path, Path] = {}
-    left_out: list[LeftOut] = []
-    for given in map(Path, paths):
-        if not given.is_dir():
-            raise InputError(
-                f"runs: there is no folder {str(given)!r}; name run folders, or folders of them"
-            )
-        below = list(_run_folders(given))
-        folders.update((each.resolve(), each) for each in below)
-        if not below:
-            left_out.append(LeftOut(name=str(given), reason="there is no run in this folder"))
-    parents = [str(place.parent) for place in folders]
-    top = Path(os.path.commonpath(parents)) if parents else Path()
-    names = {place: place.relative_to(top).as_posix() for place in folders}
-    runs: dict[str, GoodRun] = {}
-    for place in sorted(folders, key=names.__getitem__):
-        try:
-            run = _good_run(names[place], read_run(place))
-        except MissingExtraError:
-            raise
-        except Exception as error:  # whatever a foreign folder breaks, it is one line here
-            reason = str(error).replace(str(place), names[place]) or type(error).__name__
-            left_out.append(LeftOut(name=names[place], reason=" ".join(reason.split())))
-            continue
-        (alone,) = group_runs([run.log])
-        key = repr((sorted(alone.fields.items()), alone.seeds))
-        kept, other = run, runs.get(key)
-        if other is not None:
-            kept, spare = (run, other) if run.log.rounds > other.log.rounds else (other, run)
-            reason = f"it has the scenario and the seed of {kept.name}, which is as long or longer"
-            left_out.append(LeftOut(name=spare.name, reason=reason))
-        runs[key] = kept
-    return Collection(
-        runs=tuple(sorted(runs.values(), key=lambda each: each.name)),
-        left_out=tuple(sorted(left_out, key=lambda each: each.name)),
-    )
-
-
-def _run_folders(root: Path) -> Iterable[Path]:
-    for place, folders, files in os.walk(root):
-        folders.sort()
-        if MANIFEST in files or ROUNDS in files:
-            yield Path(place)
-
-
-def _good_run(name: str, log: RunLog) -> GoodRun:
-    """What the page shows of a run; raises if anything it needs is missing or senseless."""
-    int(log.manifest["scenario"]["run"]["seed"])
-    {str(key): str(value) for key, value in log.manifest["versions"].items()}
-    hash(tuple(group_runs([log])[0].fields.values()))
-    accuracy, loss = curve_of(log), curve_of(log, "test_loss")
-    if not len(accuracy.value):
-        raise RunLogError("it has no measured accuracy yet")
-    if not (np.isfinite(accuracy.value).all() and np.isfinite(log.column("airtime_s")).all()):
-        raise RunLogError("its accuracy or airtime holds numbers that are not finite")
-    finite = np.isfinite(loss.value)
-    device = log.table["device"].combine_chunks()
-    count = np.bincount(device.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64))
-    spent_w = log.table["group_power_w"].combine_chunks().flatten().to_numpy()
-    spent_w = np.asarray(spent_w, dtype=np.float64).reshape(log.rounds, -1)
-    return GoodRun(
-        name=name,
-        log=log,
-        accuracy=accuracy,
-        loss=Curve(
-            rounds=loss.rounds[finite], airtime_s=loss.airtime_s[finite], value=loss.value[finite]
-        ),
-        selected=np.bincount(device.flatten().to_numpy().astype(np.int64)).astype(np.float64),
-        sizes=count / log.rounds,
-        power_w=np.cumsum(spent_w, axis=0) / np.arange(1, log.rounds + 1)[:, None],
-    )
-
-
-def reach_steps(curve: Curve, patience: int) -> Curve:
-    r"""The points of a curve that decide when it reached any target.
-
-    With :math:`w_i = \min(v_i, \dots, v_{i+p-1})` for patience p, a target is reached at the first
-    i with :math:`w_i` at or above it, and that is always a place where w is higher than ever
-    before. These places, with w as their value, thus answer for every target without loss.
-
-    Example:
-        >>> curve = Curve(rounds=np.array([1.0, 2, 3, 4]), airtime_s=np.array([2.0, 4, 6, 8]),
-        ...               value=np.array([0.5, 0.9, 0.7, 0.8]))
-        >>> steps = reach_steps(curve, 2)
-        >>> steps.rounds.tolist(), steps.value.tolist()
-        ([1.0, 2.0], [0.5, 0.7])
-    """
-    whole_number("patience", patience)
-    if len(curve.value) < patience:
-        none = np.empty(0)
-        return Curve(rounds=none, airtime_s=none, value=none)
-    lasting = np.lib.stride_tricks.sliding_window_view(curve.value, patience).min(axis=1)
-    before = np.concatenate([[-np.inf], np.maximum.accumulate(lasting)[:-1]])
-    steps = np.flatnonzero(lasting > before)
-    return Curve(rounds=curve.rounds[steps], airtime_s=curve.airtime_s[steps], value=lasting[steps])
-
-
-def thinned(curve: Curve, points: int = _DRAWN) -> Curve:
-    """A curve of at most ``points`` points that looks the same.
-
-    Of each stretch of neighbours the one stays that spans the largest triangle with the point kept
-    before it and the mean of the stretch after it; the ends stay.
-    """
-    size = len(curve.value)
-    if size <= points:
-        return curve
-    edges = np.linspace(1, size - 1, points - 1).astype(np.int64)
-    kept = [0]
-    for place in range(points - 2):
-        begin, end = edges[place], edges[place + 1]
-        after = slice(end, edges[place + 2] if place + 2 < len(edges) else size)
-        x0, y0 = curve.rounds[kept[-1]], curve.value[kept[-1]]
-        x2, y2 = curve.rounds[after].mean(), curve.value[after].mean()
-        x1, y1 = curve.rounds[begin:end], curve.value[begin:end]
-        area = np.abs((x0 - x2) * (y1 - y0) - (x0 - x1) * (y2 - y0))
-        kept.append(int(begin + np.argmax(area)))
-    chosen = np.array([*kept, size - 1])
-    return Curve(
-        rounds=curve.rounds[chosen], airtime_s=curve.airtime_s[chosen], value=curve.value[chosen]
     )
 
 
@@ -273,13 +108,13 @@ def report_payload(
         _group(group, [run_of[id(log)] for log in group.logs], groups, row, patience)
         for group, row in zip(groups, rows, strict=True)
     ]
-    texts = [part["fields"] for part in parts]
-    common = {k: v for k, v in texts[0].items() if all(other.get(k) == v for other in texts)}
+    first = groups[0].fields
+    common = [k for k in first if all(k in g.fields and g.fields[k] == first[k] for g in groups)]
     return {
         "title": title,
         "patience": patience,
         "target": _first_target(parts) if target is None else target,
-        "common": common,
+        "common": sorted(common),
         "groups": parts,
         "left_out": [{"name": each.name, "reason": each.reason} for each in found.left_out],
     }
@@ -311,10 +146,10 @@ def _group(
     names, power_w = _power(group, runs)
     rounds = min(len(run.power_w) for run in runs)
     at = np.unique(np.geomspace(1, rounds, _POWER_POINTS).round().astype(np.int64))
-    versions = Counter(
+    versions = {
         ", ".join(f"{k} {v}" for k, v in sorted(run.log.manifest["versions"].items()))
         for run in runs
-    )
+    }
     return {
         "label": group.label,
         "kind": str(group.fields.get("policy.kind", "")),
@@ -349,24 +184,19 @@ def _run(run: GoodRun, patience: int) -> dict[str, Any]:
     }
 
 
-def _drawn(curve: Curve) -> list[list[float]]:
-    thin = thinned(curve)
-    return [thin.rounds.tolist(), _short(thin.airtime_s), _short(thin.value)]
+def _drawn(curve: Curve) -> dict[str, list[list[float]] | None]:
+    """Points of the thin line of a seed, and of what the mean over seeds is made from."""
+    each = [
+        [_short(part.rounds), _short(part.airtime_s), _short(part.value)]
+        for part in (thinned(curve, _DRAWN), averaged(curve, _DRAWN))
+    ]
+    return {"each": each[0], "mean": None if each[0] == each[1] else each[1]}
 
 
 def _uniform_of(group: Group, groups: Sequence[Group]) -> int | None:
-    """The place of the uniform group with the same fields otherwise, as ``summary_rows`` pairs."""
-    if group.fields.get("policy.kind") == "uniform":
-        return None
-    for place, other in enumerate(groups):
-        left_out = other.unread | {"policy.kind"}
-        ours, theirs = (
-            {name: value for name, value in each.fields.items() if name not in left_out}
-            for each in (group, other)
-        )
-        if other.fields.get("policy.kind") == "uniform" and ours == theirs:
-            return place
-    return None
+    """The place of the uniform group that this one is compared with."""
+    baseline = baseline_of(group, groups)
+    return None if baseline is None else list(groups).index(baseline)
 
 
 def _devices(group: Group, runs: Sequence[GoodRun]) -> int:
@@ -415,7 +245,7 @@ def _number(value: Any) -> float | None:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def report_page(payload: Mapping[str, Any]) -> bytes:

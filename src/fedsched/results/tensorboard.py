@@ -7,6 +7,7 @@ of TensorBoard is the radio clock. As events are a function of the log, a run th
 being stopped writes them anew, and none is there twice or missing.
 """
 
+import os
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -36,7 +37,7 @@ class EventFollower:
     """
 
     def __init__(self, folder: Path, *, computation_s: float) -> None:
-        """Begin the events of a run folder anew; what was there is removed.
+        """Begin the events of a run folder anew; what was there is dropped.
 
         Args:
             folder: the run folder; its log need not be there yet.
@@ -47,13 +48,18 @@ class EventFollower:
         require("tensorboard", extra="tensorboard", purpose="logging to TensorBoard")
         board = require("torch.utils.tensorboard", extra="torch", purpose="logging to TensorBoard")
         for old in _event_files(folder):
-            old.unlink(missing_ok=True)
+            # Emptied first and removed the next time: a TensorBoard that is open stays with a file
+            # that is gone and looks no further.
+            if old.stat().st_size > 0:
+                os.truncate(old, 0)
+            else:
+                old.unlink()
         self._log = folder / ROUNDS
         self._read_bytes = 0
         self._schema: Any = None
         self._computation_s = computation_s
         self._airtime_s = 0.0
-        # A TensorBoard that is open drops what it had read of this run from round 0 on.
+        # Tells a TensorBoard that is open to drop what it has read from round 0 on.
         self._writer = board.SummaryWriter(str(folder / EVENTS), purge_step=0)
 
     def follow(self) -> None:
@@ -107,8 +113,9 @@ def events_are_current(folder: Path) -> bool:
 
     They are not if the run was finished without being asked for events.
     """
-    written = [path.stat().st_mtime_ns for path in _event_files(folder)]
-    return bool(written) and max(written) >= (folder / ROUNDS).stat().st_mtime_ns
+    files = [path.stat() for path in _event_files(folder)]
+    written_ns = max((file.st_mtime_ns for file in files if file.st_size > 0), default=-1)
+    return written_ns >= (folder / ROUNDS).stat().st_mtime_ns
 
 
 def _event_files(folder: Path) -> list[Path]:

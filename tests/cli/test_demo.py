@@ -1,0 +1,116 @@
+import json
+import sys
+
+import pytest
+
+from fedsched.cli import demo, main
+from fedsched.engines import Outcome
+from fedsched.results.analysis import curve_of, time_to_target
+from fedsched.results.runlog import read_run
+
+DRAWS = (1, 3)
+
+
+@pytest.fixture
+def fedsched(monkeypatch, capsys):
+    """Call the command line; exit code, standard output and standard error."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["fedsched", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        seen = capsys.readouterr()
+        return ended.value.code or 0, seen.out, seen.err
+
+    return call
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A demo of a few rounds, whose target is soon reached, except by uniform with one draw."""
+    monkeypatch.setattr(demo, "DRAWS", DRAWS)
+    monkeypatch.setattr(demo, "SEEDS", (1,))
+    monkeypatch.setattr(demo, "TARGET", 0.3)
+    monkeypatch.setattr(demo, "PATIENCE", 1)
+    rounds = {(policy, draws): 24 for policy in ("uniform", "lyapunov") for draws in DRAWS}
+    monkeypatch.setattr(demo, "_ROUNDS", {**rounds, ("uniform", 1): 4})
+
+
+@pytest.mark.usefixtures("small")
+def test_the_demo_trains_compares_draws_and_the_second_time_trains_nothing(fedsched, tmp_path):
+    out = tmp_path / "demo"
+    code, shown, err = fedsched("demo", "--out", out, "--processes", 1)
+    assert (code, err) == (0, "")
+    names = {f"{policy}-m{draws}-seed1" for policy in ("uniform", "lyapunov") for draws in DRAWS}
+    logs = {name: read_run(out / name) for name in names}
+    assert {path.name for path in out.iterdir() if path.is_dir()} == names
+    assert all(log.finished for log in logs.values())
+    assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "demo.svg").stat().st_size > 1000
+
+    made = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.suffix in
+            (".npz", ".arrows", ".json")}  # fmt: skip
+    assert len(made) >= 4 * 3
+    code, text, err = fedsched("demo", "--out", out, "--processes", 1, "--json")
+    assert (code, err) == (0, "")
+    assert made == {path: path.stat().st_mtime_ns for path in made}
+
+    report = json.loads(text)
+    assert report["target"] == 0.3
+    assert report["picture"] == str(out / "demo.png")
+    seconds = {name: time_to_target(curve_of(log), 0.3, patience=1) for name, log in logs.items()}
+    assert seconds["uniform-m1-seed1"] is None  # too few rounds
+    wanted = seconds["uniform-m3-seed1"] / seconds["lyapunov-m3-seed1"]
+    assert report["speedup"] == {"1": None, "3": pytest.approx(wanted)}
+    assert [(row["draws"], row["policy"]) for row in report["rows"]] == [
+        (draws, policy) for draws in DRAWS for policy in ("uniform", "lyapunov")
+    ]
+    for row in report["rows"]:
+        log = logs[f"{row['policy']}-m{row['draws']}-seed1"]
+        assert row["seconds_to_target"] == seconds[log.folder.name]
+        assert row["final_accuracy"] == pytest.approx(log.column("test_accuracy")[-1])
+        assert row["airtime_s_per_round"] == pytest.approx(log.column("airtime_s").mean())
+    # The table said the same.
+    assert f"{wanted:.2f}x" in shown
+    assert "not reached" in shown
+    assert f"{seconds['lyapunov-m3-seed1']:.1f}" in shown
+
+
+def test_both_policies_of_the_demo_see_the_same_channel_and_the_papers_airtimes():
+    one, other = (demo.demo_scenario(policy, 5, 2) for policy in ("uniform", "lyapunov"))
+    assert one.channel == other.channel
+    assert one.run.seed == other.run.seed == 2
+    assert one.uplink == other.uplink
+    assert one.uplink.bits == 32 * 555_178
+    assert (one.channel.kind, one.channel.devices) == ("heterogeneous", 100)
+    assert demo.DRAWS == (1, 5, 10)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_run_that_fails_is_named(fedsched, monkeypatch, tmp_path):
+    def failing(jobs, *, processes):
+        assert processes == 1
+        yield from (Outcome(job=job, failure="InputError: it is bad") for job in jobs[3:])
+
+    monkeypatch.setattr(demo, "run_jobs", failing)
+    code, _, err = fedsched("demo", "--out", tmp_path, "--processes", 1)
+    assert code == 2
+    assert err == "fedsched: run lyapunov-m1-seed1 failed: InputError: it is bad\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--processes", "0"], "processes must be a whole number of at least 1, got 0"),
+        (["--out", "a-file"], "out: the folder 'a-file' cannot be made"),
+    ],
+)
+def test_a_bad_option_is_refused_with_a_sentence(
+    fedsched, monkeypatch, tmp_path, arguments, sentence
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a-file").touch()
+    code, out, err = fedsched("demo", *arguments)
+    assert code == 2
+    assert sentence in err
+    assert out == ""

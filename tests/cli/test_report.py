@@ -1,0 +1,57 @@
+import re
+
+from click.testing import CliRunner
+from tests.results.report_runs import write_grid
+
+from fedsched.cli.report import command
+from fedsched.errors import InputError, RunLogError
+
+
+def run(*arguments):
+    return CliRunner().invoke(command, [str(each) for each in arguments])
+
+
+def test_a_page_is_written_and_what_was_left_out_is_said_on_stderr(tmp_path):
+    write_grid(tmp_path / "runs", seeds=(1,))
+    (tmp_path / "runs" / "foreign").mkdir()
+    (tmp_path / "runs" / "foreign" / "manifest.json").write_text("[]")
+    page = tmp_path / "report.html"
+    result = run(
+        tmp_path / "runs", "-o", page, "--target", "0.8", "--title", "A <b>", "--patience", 2
+    )
+    assert result.exit_code == 0, result.output
+    assert result.stdout == f"wrote {page}: 4 runs, 4 configurations\n"
+    assert re.fullmatch(r"left out: foreign: .*is damaged.*\n", result.stderr)
+    text = page.read_text(encoding="utf-8")
+    assert "<title>A &lt;b&gt;</title>" in text
+    assert '"patience":2' in text and '"target":0.8' in text
+
+
+def test_several_folders_can_be_named_and_one_run_is_counted_as_one(tmp_path):
+    write_grid(tmp_path, seeds=(1,))
+    page = tmp_path / "report.html"
+    one = run(tmp_path / "uniform-m1-seed1", "-o", page)
+    assert one.stdout == f"wrote {page}: 1 run, 1 configuration\n"
+    two = run(tmp_path / "uniform-m1-seed1", tmp_path / "lyapunov-m1-seed1", "-o", page)
+    assert two.stdout == f"wrote {page}: 2 runs, 2 configurations\n"
+
+
+def test_mistakes_end_in_an_error_of_ours(tmp_path):
+    write_grid(tmp_path / "runs", seeds=(1,))
+    (tmp_path / "empty").mkdir()
+    page = tmp_path / "report.html"
+    assert isinstance(run(tmp_path / "empty", "-o", page).exception, RunLogError)
+    for wrong in (
+        (tmp_path / "absent", "-o", page),
+        (tmp_path / "runs", "-o", tmp_path / "report.pdf"),
+        (tmp_path / "runs", "-o", tmp_path / "no" / "report.html"),
+        (tmp_path / "runs", "-o", page, "--target", "92"),
+        (tmp_path / "runs", "-o", page, "--patience", "0"),
+    ):
+        assert isinstance(run(*wrong).exception, InputError), wrong
+    assert not page.exists()
+
+
+def test_runs_must_be_named():
+    result = run()
+    assert result.exit_code == 2 and "RUNS" in result.output

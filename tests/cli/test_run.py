@@ -1,0 +1,154 @@
+import subprocess
+import sys
+
+import pytest
+
+from fedsched.cli import main
+from fedsched.results.runlog import read_run
+
+SCENARIO = """
+[run]
+rounds = 6
+seed = 1
+eval_every = 3
+checkpoint_every = 2
+[policy]
+kind = "uniform"
+draws = 2
+[channel]
+devices = 6
+[uplink]
+computation_s = 1000.0
+[data]
+samples = 30
+[training]
+model = "softmax"
+steps = 1
+batch_size = 4
+"""
+
+
+@pytest.fixture
+def fedsched(monkeypatch, capsys, tmp_path):
+    """Call the command line in an empty folder; exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["fedsched", *map(str, arguments)])
+        monkeypatch.setattr(sys, "path", list(sys.path))  # the command adds to it
+        with pytest.raises(SystemExit) as ended:
+            main()
+        seen = capsys.readouterr()
+        return ended.value.code or 0, seen.out, seen.err
+
+    return call
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "scenario.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_a_scenario_becomes_a_run_folder_and_a_table(fedsched, scenario, tmp_path):
+    code, out, err = fedsched("run", scenario, "--out", "there", "--workers", 1)
+    assert (code, err) == (0, "")
+    log = read_run(tmp_path / "there")
+    assert log.finished
+    assert log.rounds == 6
+    assert "wrote there" in out
+    on_air_s = log.column("airtime_s").sum()
+    for text in ("uniform", f"{on_air_s:.1f}", f"{on_air_s + 6000:.1f}",
+                 f"{log.column('test_accuracy')[-1]:.4f}"):  # fmt: skip
+        assert text in out
+
+
+def test_running_it_again_shows_the_same_and_trains_nothing(fedsched, scenario, tmp_path):
+    first = fedsched("run", scenario, "--out", "there", "--workers", 1)
+    model = tmp_path / "there" / "model.npz"
+    before = model.stat().st_mtime_ns
+    assert fedsched("run", scenario, "--out", "there", "--workers", 1) == first
+    assert model.stat().st_mtime_ns == before
+
+
+def test_another_scenario_in_the_folder_is_refused(fedsched, scenario):
+    fedsched("run", scenario, "--out", "there", "--workers", 1)
+    scenario.write_text(SCENARIO.replace("seed = 1", "seed = 2"))
+    code, _, err = fedsched("run", scenario, "--out", "there", "--workers", 1)
+    assert code == 2
+    assert "'there' holds a run with run.seed = 1, the scenario says 2" in err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "[training]",
+            "[trainning]",
+            "section: 'trainning' is not known; did you mean 'training'?",
+        ),
+        ("rounds =", "round =", "run: 'round' is not known; did you mean 'rounds'?"),
+        ("rounds = 6", 'rounds = "six"', "run.rounds must be a whole number, got 'six'"),
+        ("seed = 1", "", "run.seed is missing; it has no default"),
+        ("draws = 2", "draws = 0", "policy.draws must be a whole number of at least 1, got 0"),
+        ("computation_s = 1000.0", "computation_s = inf", "uplink.computation_s must be a finite"),
+        ("computation_s = 1000.0", 'access = "cdma"', "(known: parallel, tdma)"),
+        ("draws = 2", "lam = nan", "policy.lam must be a positive finite number, got nan"),
+        ('"uniform"', '"unifrom"', "policy: 'unifrom' is not known; did you mean 'uniform'?"),
+        ('"softmax"', '"softmacks"', "did you mean 'softmax'?"),
+        ("samples = 30", 'name = "digit"', "dataset: 'digit' is not known; did you mean 'digits'?"),
+        ("devices = 6", 'kind = "homogenous"', "channel: 'homogenous' is not known; did you mean"),
+        ("devices = 6", 'kind = "missing.csv"', "trace missing.csv cannot be read"),
+        ("[run]", "[run", "is not valid TOML"),
+    ],
+)
+def test_a_bad_scenario_is_refused_with_a_sentence(fedsched, scenario, old, new, sentence):
+    assert SCENARIO.count(old) == 1
+    scenario.write_text(SCENARIO.replace(old, new))
+    code, out, err = fedsched("run", scenario, "--out", "there", "--workers", 1)
+    assert code == 2
+    assert sentence in err
+    assert err.startswith("fedsched: ")
+    assert len(err.splitlines()) == 1
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["missing.toml", "--out", "there"], "'missing.toml' cannot be read: No such file"),
+        (["scenario.toml"], "Missing option '--out'"),
+        (["scenario.toml", "--out", "there", "--workers", "0"], "workers must be a whole number"),
+        (["scenario.toml", "--out", "there", "--workers", "1", "--device", "tpu"],
+         "device must be 'cpu' or 'cuda', got 'tpu'"),
+        (["scenario.toml", "--out", "scenario.toml"], "out: the folder 'scenario.toml' cannot be"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("scenario")
+def test_a_bad_option_is_refused_with_a_sentence(fedsched, arguments, sentence):
+    code, out, err = fedsched("run", *arguments)
+    assert code == 2
+    assert sentence in err
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_a_bad_scenario_ends_the_real_command_with_code_2_and_without_a_traceback(scenario):
+    scenario.write_text(SCENARIO.replace("rounds = 6", "rounds = 0"))
+    ended = subprocess.run(
+        [sys.executable, "-m", "fedsched", "run", scenario, "--out", "there"],
+        cwd=scenario.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert ended.stderr == "fedsched: run.rounds must be a whole number of at least 1, got 0\n"
+    assert list(scenario.parent.iterdir()) == [scenario]
+
+
+def test_an_unknown_command_is_refused_with_the_known_ones(fedsched):
+    code, _, err = fedsched("rum")
+    assert code == 2
+    assert "unknown command 'rum'; known are demo, run" in err

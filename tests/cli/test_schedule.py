@@ -1,0 +1,305 @@
+import csv
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from fedsched.cli import main
+from fedsched.cli import schedule as schedule_command
+from fedsched.wireless import write_trace
+
+KEYS = {"airtime_s_per_round", "devices_per_round", "worst_mean_power_w",
+        "mean_inverse_probability", "rounds", "seconds"}  # fmt: skip
+SMALL = ("--devices", "6", "--draws", "2", "--rounds", "12", "--seed", "3")
+
+
+@pytest.fixture
+def fedsched(monkeypatch, capsys):
+    """Call the command line; exit code, standard output and standard error."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["fedsched", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        seen = capsys.readouterr()
+        return ended.value.code or 0, seen.out, seen.err
+
+    return call
+
+
+def refuse(constant):
+    raise AssertionError(f"{constant} is not JSON")
+
+
+@pytest.fixture
+def as_json(fedsched):
+    """Call ``fedsched schedule --json``; the object."""
+
+    def call(*arguments):
+        code, out, err = fedsched("schedule", *arguments, "--json")
+        assert (code, err) == (0, "")
+        return json.loads(out, parse_constant=refuse)
+
+    return call
+
+
+def without_time(report):
+    return {name: value for name, value in report.items() if name != "seconds"}
+
+
+def test_the_object_has_the_named_keys_and_the_settings(as_json):
+    report = as_json(*SMALL)
+    assert report.keys() >= KEYS
+    assert report["rounds"] == 12
+    assert (report["devices"], report["draws"], report["seed"]) == (6, 2, 3)
+    assert (report["policy"], report["design"]) == ("lyapunov", "with-replacement")
+    assert 0.0 < report["devices_per_round"] <= 2.0
+    assert report["airtime_s_per_round"] > 0.0
+    assert report["worst_residual"] <= 1e-9
+
+
+def test_the_same_seed_gives_the_same_figures_and_another_others(as_json):
+    one, same = (without_time(as_json(*SMALL)) for _ in range(2))
+    assert one == same
+    other = as_json(*SMALL[:-1], "4")
+    assert other["airtime_s_per_round"] != one["airtime_s_per_round"]
+
+
+def test_the_table_shows_the_figures_of_the_object(fedsched, as_json):
+    report = as_json(*SMALL)
+    code, out, _ = fedsched("schedule", *SMALL)
+    assert code == 0
+    assert "heterogeneous, 6 devices, 12 rounds, seed 3" in out
+    assert "lyapunov (with-replacement)" in out
+    assert f"{report['airtime_s_per_round']:.4f}" in out
+    assert f"{report['worst_mean_power_w']:.3f}" in out
+
+
+@pytest.mark.parametrize("policy", ["lyapunov", "uniform", "full"])
+def test_a_trace_with_unreachable_devices_gives_strict_json(as_json, tmp_path, policy):
+    gain = np.random.default_rng(1).exponential(1.0, (5, 4))
+    gain[2] = np.nan  # nobody
+    gain[0, 1] = np.nan
+    write_trace(tmp_path / "trace.csv", gain)
+    report = as_json(
+        "--channel", tmp_path / "trace.csv", "--rounds", 10, "--draws", 2, "--policy", policy
+    )
+    assert report["devices"] == 4
+    assert all(value == value for value in report.values())
+
+
+def test_a_trace_in_which_nobody_is_ever_reachable_gives_strict_json(as_json, tmp_path):
+    write_trace(tmp_path / "trace.npz", np.full((2, 3), np.nan))
+    report = as_json("--channel", tmp_path / "trace.npz", "--rounds", 4)
+    assert report["devices_per_round"] == report["airtime_s_per_round"] == 0.0
+
+
+# --- several policies ------------------------------------------------------------------------
+
+
+def test_compared_policies_are_those_that_run_alone_under_the_same_seed(as_json):
+    compared = as_json(*SMALL, "--compare", "lyapunov,uniform:fixed-size,full")["compared"]
+    alone = [
+        as_json(*SMALL),
+        as_json(*SMALL, "--policy", "uniform", "--design", "fixed-size"),
+        as_json(*SMALL, "--policy", "full"),
+    ]
+    for one, other in zip(compared, alone, strict=True):
+        assert without_time(one).items() <= other.items()
+    assert compared[2]["devices_per_round"] == 6.0
+
+
+def test_compared_policies_see_the_same_channel(fedsched, tmp_path):
+    gains = []
+    for policy in ("lyapunov", "uniform", "full"):
+        path = tmp_path / f"{policy}.parquet"
+        assert fedsched("schedule", *SMALL, "--policy", policy, "--out", path)[0] == 0
+        gains.append(parquet.read_table(path)["gain"].to_numpy())
+    np.testing.assert_array_equal(gains[0], gains[1])
+    np.testing.assert_array_equal(gains[0], gains[2])
+
+
+def test_without_names_every_policy_and_design_is_compared(fedsched, as_json):
+    found = [
+        (report["policy"], report["design"]) for report in as_json(*SMALL, "--compare")["compared"]
+    ]
+    assert len(found) == len(set(found)) == 6
+    assert {policy for policy, _ in found} == {"lyapunov", "uniform", "full"}
+    _, out, _ = fedsched("schedule", *SMALL, "--compare")
+    assert len(re.findall(r"lyapunov|uniform|full", out)) == 6
+
+
+def test_a_compared_policy_without_a_design_has_the_one_asked_for(as_json):
+    compared = as_json(*SMALL, "--design", "fixed-size", "--compare", "lyapunov,uniform")
+    assert [report["design"] for report in compared["compared"]] == ["fixed-size"] * 2
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_schedule_written_out_can_be_fed_back_as_a_channel(as_json, tmp_path, suffix):
+    path = tmp_path / f"trace.{suffix}"
+    first = as_json(*SMALL, "--out", path)
+    again = as_json("--channel", path, "--draws", 2, "--rounds", 12, "--seed", 3)
+    assert {**without_time(again), "channel": "heterogeneous"} == without_time(first)
+
+
+def test_the_written_table_has_one_row_for_each_round_and_device(fedsched, tmp_path):
+    path = tmp_path / "trace.csv"
+    code, out, _ = fedsched("schedule", *SMALL, "--out", path)
+    assert code == 0
+    assert f"wrote {path}" in out
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["round", "device", "gain", "queue", "probability", "power_w",
+                             "selected", "weight", "airtime_s"]  # fmt: skip
+    assert [(row["round"], row["device"]) for row in rows] == [
+        (str(t), str(n)) for t in range(12) for n in range(6)
+    ]
+    for row in rows:
+        taking_part = row["selected"] == "1"
+        assert (float(row["airtime_s"]) > 0) is taking_part
+        if taking_part:
+            assert float(row["weight"]) == pytest.approx(1 / (6 * float(row["probability"])))
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "html"])
+def test_the_figures_are_drawn_into_the_file(fedsched, monkeypatch, tmp_path, suffix):
+    drawn = []
+    real = schedule_command.save_figure
+    monkeypatch.setattr(
+        schedule_command,
+        "save_figure",
+        lambda figure, path: drawn.append(figure) or real(figure, path),
+    )
+    path = tmp_path / f"figure.{suffix}"
+    code, out, err = fedsched("schedule", *SMALL, "--plot", path)
+    assert (code, err) == (0, "")
+    assert path.stat().st_size > 1000
+    assert f"wrote {path}" in out
+    power, selection, size = drawn[0].axes
+    legends = [[text.get_text() for text in axis.get_legend().get_texts()] for axis in
+               (power, selection, size)]  # fmt: skip
+    assert legends[0] == ["V = 1", "V = 100", "V = 1000", "V = 100000", "budget"]
+    assert legends[1] == legends[2] == ["lambda = 1", "lambda = 10", "lambda = 100", "uniform"]
+    assert len(power.lines) == 2 * 4 + 1
+    assert len(selection.lines) == 4
+
+
+# --- what is refused -------------------------------------------------------------------------
+
+BAD_TRACES = {
+    "negative.csv": ("1.0,2.0\n-1.0,2.0\n", "the gain in round 1 of device 0 is -1.0"),
+    "infinite.csv": ("1.0,inf\n", "the gain in round 0 of device 1 is inf"),
+    "ragged.csv": ("1.0,2.0\n1.0\n", "line 2: it has 1 values, but 2 were expected"),
+    "words.csv": ("1.0,2.0\n1.0,loud\n", "'loud' is not a number"),
+    "empty.csv": ("", "has zero rounds"),
+    "binary.parquet": ("not Parquet", "is not a Parquet file"),
+    "binary.npz": ("not NPZ", "is not an NPZ file"),
+}
+
+
+def refused(answer, sentence):
+    code, out, err = answer
+    assert code == 2, err
+    assert sentence in err
+    assert "Traceback" not in err
+    assert out == ""
+    return True
+
+
+@pytest.mark.parametrize("name", BAD_TRACES)
+def test_a_bad_trace_is_refused_with_a_sentence(fedsched, tmp_path, name):
+    text, sentence = BAD_TRACES[name]
+    (tmp_path / name).write_text(text)
+    assert refused(fedsched("schedule", "--channel", tmp_path / name), sentence)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--draws", "0"], "draws must be a whole number of at least 1, got 0"),
+        (["--rounds", "0"], "rounds must be a whole number of at least 1, got 0"),
+        (["--rounds", "many"], "'many' is not a valid integer"),
+        (["--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
+        (["--devices", "0"], "devices must be at least 1, got 0"),
+        (["--lam", "-1"], "lam must be a positive finite number, got -1.0"),
+        (["--lam", "nan"], "lam must be a positive finite number, got nan"),
+        (["--lam", "-1", "--policy", "uniform"], "lam must be a positive finite number"),
+        (["--v", "inf", "--policy", "full"], "v must be a positive finite number, got inf"),
+        (["--qmin", "1.5"], "qmin must lie in [0, 1), got 1.5"),
+        (["--qmin", "-1", "--policy", "uniform"], "qmin must lie in [0, 1), got -1.0"),
+        (["--budget-w", "0"], "budget_w must be a positive finite number, got 0.0"),
+        (["--bits", "0"], "bits must be a positive finite number, got 0.0"),
+        (["--noise-w", "nan"], "noise_w must be a positive finite number, got nan"),
+        (["--policy", "lyapunow"], "did you mean 'lyapunov'?"),
+        (["--design", "fixed"], "fixed-size"),
+        (["--channel", "heterogenous"], "did you mean 'heterogeneous'?"),
+        (["--channel", "missing.csv"], "trace missing.csv cannot be read: No such file"),
+        (["--compare", "lyapunov,unifrom"], "did you mean 'uniform'?"),
+        (["--compare", "full,uniform", "--out", "a.csv"], "--out takes one policy"),
+        (["--out", "no/such/folder/a.csv"], "the folder 'no/such/folder' does not exist"),
+        (["--out", "a.txt"], "out must end in one of .parquet, .csv, got 'a.txt'"),
+        (["--plot", "no/such/folder/a.png"], "the folder 'no/such/folder' does not exist"),
+        (["--plot", "a.pdf"], "plot must end in one of .png, .svg, .html, got 'a.pdf'"),
+    ],
+)
+def test_a_bad_option_is_refused_with_a_sentence(
+    fedsched, monkeypatch, tmp_path, arguments, sentence
+):
+    monkeypatch.chdir(tmp_path)
+    assert refused(fedsched("schedule", *arguments), sentence)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trace_with_another_number_of_devices_is_refused(fedsched, tmp_path):
+    path = tmp_path / "trace.csv"
+    write_trace(path, np.ones((2, 4)))
+    answer = fedsched("schedule", "--channel", path, "--devices", 5)
+    assert refused(answer, "devices is 5, but the trace")
+
+
+def test_gains_of_a_long_table_that_repeat_are_refused(fedsched, tmp_path):
+    path = tmp_path / "trace.csv"
+    path.write_text("round,device,gain\n0,0,1.0\n0,0,2.0\n")
+    assert refused(fedsched("schedule", "--channel", path), "is given twice")
+
+
+# --- the real command ------------------------------------------------------------------------
+
+
+def test_a_bad_value_ends_the_real_command_with_code_2_and_one_sentence():
+    ended = subprocess.run(
+        [sys.executable, "-m", "fedsched", "schedule", "--draws", "0"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert ended.stderr == "fedsched: draws must be a whole number of at least 1, got 0\n"
+    assert ended.stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["schedule", "--help"], ["run", "--help"]])
+def test_help_is_shown_without_importing_what_is_heavy(arguments):
+    look = (
+        "import sys\n"
+        f"sys.argv = ['fedsched', *{arguments!r}]\n"
+        "from fedsched.cli import main\n"
+        "try:\n    main()\n"
+        "except SystemExit as ended:\n    assert not ended.code\n"
+        "heavy = {'torch', 'matplotlib', 'pyarrow', 'sklearn', 'scipy', 'PIL'}\n"
+        "print('LOADED', sorted(heavy & set(sys.modules)))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert ended.stdout.endswith("LOADED []\n")
+    assert "Usage: fedsched" in ended.stdout
+    if arguments[0] == "schedule":
+        shown = " ".join(ended.stdout.split())
+        for default in ("heterogeneous", "lyapunov", "4000", "3162.27", "22000000.0"):
+            assert f"[default: {default}" in shown

@@ -1,0 +1,47 @@
+import pytest
+
+from fedsched.config import scenario_from
+from fedsched.engines import Job, run_jobs
+from fedsched.results.runlog import read_run
+
+
+def job(folder, name, *, rounds=4):
+    scenario = scenario_from(
+        {
+            "run": {"rounds": rounds, "seed": 1, "checkpoint_every": 10},
+            "policy": {"kind": "uniform", "draws": 2},
+            "channel": {"kind": "homogeneous", "devices": 6},
+            "data": {"samples": 30},
+            "training": {"model": "softmax", "steps": 1, "batch_size": 4},
+        }
+    )
+    return Job(name=name, scenario=scenario, folder=folder / name)
+
+
+@pytest.fixture
+def three(tmp_path):
+    """Three jobs, of which the second cannot be done: a file stands where its folder would be."""
+    (tmp_path / "second").touch()
+    return [job(tmp_path, name) for name in ("first", "second", "third")]
+
+
+def test_a_failing_run_is_told_of_in_a_sentence_and_stops_nothing_else(three):
+    outcomes = {outcome.job.name: outcome.failure for outcome in run_jobs(three, processes=1)}
+    assert outcomes.keys() == {"first", "second", "third"}
+    assert outcomes["first"] is outcomes["third"] is None
+    assert "InputError: out: the folder" in outcomes["second"]
+    for each in (three[0], three[2]):
+        assert read_run(each.folder).finished
+    # The same scenario in another folder of another process is the same run.
+    one, other = ((each.folder / "rounds.arrows").read_bytes() for each in (three[0], three[2]))
+    assert one == other
+
+
+def test_whoever_stops_listening_does_not_wait_for_runs_not_yet_begun(tmp_path):
+    jobs = [job(tmp_path, f"run-{number}", rounds=60) for number in range(12)]
+    running = run_jobs(jobs, processes=1)
+    assert next(running).failure is None
+    running.close()
+    begun = [each for each in jobs if each.folder.exists()]
+    assert 1 <= len(begun) < len(jobs)
+    assert all(read_run(each.folder).finished for each in begun)
