@@ -1,15 +1,37 @@
 """The fast tier against the complete search and the slow twin."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from tests.core.problems import draw_problems, objective
 
 import fedsched.core.blocks
-from fedsched.core.newton import solve_rows
+from fedsched.core.newton import newton
 from fedsched.core.reference import reference_probabilities
 from fedsched.core.search import search
 from fedsched.randomness import stream
+
+
+@dataclass
+class Solved:
+    draw_probability: np.ndarray
+    multiplier: np.ndarray
+    minima: np.ndarray
+    certified: np.ndarray
+
+
+def solve_rows(price, weight, draws, floor):
+    """Each row by itself; what is not certified is NaN."""
+    results = [newton(row, weight[0], draws, floor) for row in price]
+    nothing = np.full(price.shape[1], np.nan)
+    return Solved(
+        draw_probability=np.array([nothing if r is None else r.draw_probability for r in results]),
+        multiplier=np.array([np.nan if r is None else r.multiplier for r in results]),
+        minima=np.array([0 if r is None else r.minima for r in results]),
+        certified=np.array([r is not None for r in results]),
+    )
 
 
 def value_of(price, weight, draws, omega):

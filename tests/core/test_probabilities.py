@@ -307,29 +307,24 @@ def test_inputs_are_left_as_they_are():
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_a_perturbed_answer_has_a_larger_residual(problem):
     solution = optimal_probabilities(**problem.arguments)
-    weight = np.broadcast_to(np.asarray(problem.weight, dtype=float), problem.price.shape)[None]
+    weight = np.broadcast_to(np.asarray(problem.weight, dtype=float), problem.price.shape)
     moved = solution.draw_probability * np.where(np.arange(len(problem.price)) % 2, 1.01, 0.99)
-    moved /= moved.sum()
-    _, value, residual = probabilities._certificate(
-        moved[None], solution.multiplier[None], problem.price[None], weight, problem.draws, 0.0
+    multiplier = float(solution.multiplier)
+    worse = probabilities._certify(
+        moved, multiplier, problem.price, weight, problem.draws, 0.0, 0.0
     )
     # What the residual is for: it bounds, to first order, what was lost.
-    assert value[0] - float(solution.objective) <= residual[0] * value[0] + 1e-12 * value[0]
-    assert residual[0] >= float(solution.residual)
+    lost = worse.objective - float(solution.objective)
+    assert lost <= (worse.residual + 1e-12) * worse.objective
+    assert worse.residual >= float(solution.residual)
 
 
 def test_one_per_cent_off_is_seen():
     solution = optimal_probabilities([4.0, 30.0, 90.0], weight=1.0, draws=2)
     moved = solution.draw_probability * [1.0, 1.01, 0.99]
-    _, _, residual = probabilities._certificate(
-        moved[None] / moved.sum(),
-        solution.multiplier[None],
-        np.array([[4.0, 30.0, 90.0]]),
-        np.ones((1, 1)),
-        2,
-        0.0,
-    )
-    assert residual[0] > 1e-4 > 1e-12 > float(solution.residual)
+    price, multiplier = np.array([4.0, 30.0, 90.0]), float(solution.multiplier)
+    worse = probabilities._certify(moved, multiplier, price, np.ones(1), 2, 0.0, 0.0)
+    assert worse.residual > 1e-4 > 1e-12 > float(solution.residual)
 
 
 def test_an_answer_that_cannot_be_certified_says_so(monkeypatch):

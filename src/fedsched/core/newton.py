@@ -1,6 +1,6 @@
-r"""The draw-probability problem by Newton's method, for many rounds or many devices at once.
+r"""The draw-probability problem by Newton's method, with bounds that prove the answer global.
 
-The problem, for ``draws`` :math:`m \ge 2`, is
+The problem of one round, for ``draws`` :math:`m \ge 2`, is
 
 .. math:: \min_\omega \sum_n \frac{a_n}{q_n} + b_n q_n, \quad q_n = 1 - (1 - \omega_n)^m,
           \quad \sum_n \omega_n = 1 .
@@ -24,7 +24,7 @@ Let :math:`q^* = \min(1, \sqrt{a / b})` be what each device would choose alone a
   and a scan of U proves that there is no third. What remains is left to ``search``.
 """
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from fedsched.core.blocks import blocks
 from fedsched.records import PerDevice
 
-__all__ = ["NewtonResult", "solve_rows"]
+__all__ = ["NewtonResult", "newton"]
 
 _SWEEPS = 16
 # Enough devices to place the start of the iteration.
@@ -46,417 +46,314 @@ _TOLERANCE = 1e-11
 _SLACK = 1e-12
 # Closest to 1 that q may come: y = 1 / q^2 cannot tell it apart from 1 beyond that.
 _Y_LEAST = 1.0 + 2e-12
-_NONE = np.zeros((1, 1))
-
-Row = NDArray[np.float64]  # shape (rows, 1)
-Bools = NDArray[np.bool_]
+_Q_MOST = 1.0 - 1e-15
 
 
 @dataclass(frozen=True)
 class NewtonResult:
-    """Draw probabilities, and for which rows they are proven to be the global minimum."""
+    """Draw probabilities that are proven to be the global minimum."""
 
-    draw_probability: PerDevice  # (rows, devices); their sum is 1 up to the tolerance
-    multiplier: NDArray[np.float64]  # (rows,)
-    certified: Bools  # (rows,)
-    minima: NDArray[np.int64]  # (rows,), how many were found and compared
+    draw_probability: PerDevice  # their sum is 1 up to the tolerance
+    multiplier: float
+    minima: int  # how many were found and compared
 
 
-def solve_rows(price: PerDevice, weight: PerDevice, draws: int, floor: float) -> NewtonResult:
-    """Solve each row of ``price``, shape (rows, devices); ``draws`` and devices at least 2.
+def newton(price: PerDevice, weight: PerDevice, draws: int, floor: float) -> NewtonResult | None:
+    """Solve one problem; None where the answer could not be proven global.
 
-    ``weight`` has shape (1, 1), or broadcasts to that of ``price``; in the latter case rows with
-    S < 1 are not certified.
+    ``price`` has shape (devices,), ``weight`` the same or (1,); ``draws`` and devices are at least
+    2. With unequal weights only problems with S >= 1 are solved here.
     """
-    rows = _Rows(price, weight, draws, floor)
-    result = NewtonResult(
-        draw_probability=np.empty_like(price),
-        multiplier=np.zeros(len(price)),
-        certified=np.zeros(len(price), dtype=bool),
-        minima=np.ones(len(price), dtype=np.int64),
-    )
+    unit = float(weight[0])
+    inverse = None if len(weight) == 1 else unit / weight
+    b = price / weight
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        alone, wanted = _alone(rows)
-        convex = wanted[:, 0] >= 1.0
-        pending = ~convex if rows.one_weight else np.zeros_like(convex)
-        _settle(convex, rows, alone, wanted, _convex, result)
-        _settle(pending, rows, alone, wanted, _cheapest_falling, result)
-        _settle(pending & ~result.certified, rows, alone, wanted, _all_rising, result)
-        for row in np.flatnonzero(pending & ~result.certified):
-            _compare_both(int(row), rows, alone, wanted, result)
-    return result
+        alone = _alone(b, draws, floor)
+        wanted = float(alone.sum())
+        if wanted >= 1.0:
+            answer = _convex(b, inverse, draws, floor)
+        elif inverse is None:
+            answer = _reverse_convex(b, draws, floor, alone, wanted)
+        else:
+            answer = None
+    if answer is None:
+        return None
+    return NewtonResult(answer.draw_probability, answer.multiplier * unit, answer.minima)
 
 
-class _Rows:
-    """Prices in units of the weights, and what all sweeps share."""
-
-    def __init__(self, price: PerDevice, weight: PerDevice, m: int, floor: float) -> None:
-        self.b = price / weight
-        self.weight = weight
-        self.m = m
-        self.r = (m - 1) / m
-        self.floor = floor
-        self.y_most = np.inf if floor == 0.0 else 1.0 / floor**2
-
-    @property
-    def one_weight(self) -> bool:
-        return self.weight.size == 1
-
-    def inverse_weight(self, block: slice) -> PerDevice:
-        """1 / a, in the units in which the first weight is 1."""
-        if self.one_weight:
-            return np.ones((1, 1))
-        return np.asarray(self.weight[:, :1] / self.weight[:, block])
-
-    def weight_unit(self, rows: Bools) -> NDArray[np.float64]:
-        """The first weight of each row, in which its multiplier is measured."""
-        return np.asarray(self.weight[:, 0] if len(self.weight) == 1 else self.weight[rows, 0])
-
-    def take(self, rows: Bools) -> "_Rows":
-        weight = self.weight if len(self.weight) == 1 else self.weight[rows]
-        return _Rows(self.b[rows] * weight, weight, self.m, self.floor)
-
-    def every(self, stride: int) -> "_Rows":
-        b, weight = self.b[:, ::stride], self.weight[:, ::stride]
-        return _Rows(b * weight, weight, self.m, self.floor)
+def _alone(b: PerDevice, m: int, floor: float) -> PerDevice:
+    """What each device would choose without the constraint."""
+    omega = np.empty_like(b)
+    for block in blocks(len(b)):
+        q = np.sqrt(np.maximum(b[block], 1.0))
+        np.divide(-1.0, q, out=q)
+        if floor > 0.0:
+            np.minimum(q, -floor, out=q)
+        np.log1p(q, out=q)
+        q *= 1.0 / m
+        np.expm1(q, out=q)
+        np.negative(q, out=omega[block])
+    return omega
 
 
-_Answer = tuple[PerDevice, Row, Bools]
+class _Devices:
+    """Devices that respond to nu: their y, the Newton step that is due, its derivative in nu."""
 
+    def __init__(
+        self,
+        b: PerDevice,
+        m: int,
+        floor: float,
+        *,
+        y: PerDevice,
+        y_least: PerDevice | float,
+        y_most: PerDevice | float,
+        inverse_weight: PerDevice | None = None,
+    ) -> None:
+        self.b, self.m, self.floor, self.inverse_weight = b, m, floor, inverse_weight
+        self.y, self.y_least, self.y_most = y, y_least, y_most
+        self.y_floor = math.inf if floor == 0.0 else 1.0 / floor**2
+        self.step, self.response = np.empty_like(y), np.empty_like(y)
 
-def _settle(
-    which: Bools,
-    rows: _Rows,
-    alone: PerDevice,
-    wanted: Row,
-    method: Callable[[_Rows, PerDevice, Row], _Answer],
-    result: NewtonResult,
-) -> None:
-    """Run a method on some rows and write its answer into theirs."""
-    if not which.any():
-        return
-    if which.all():
-        # Not to copy a million devices for nothing.
-        omega, nu, sure = method(rows, alone, wanted)
-        result.draw_probability[...] = omega
-    else:
-        omega, nu, sure = method(rows.take(which), alone[which], wanted[which])
-        result.draw_probability[which] = omega
-    result.multiplier[which] = nu[:, 0] * rows.weight_unit(which)
-    result.certified[which] = sure[:, 0]
-
-
-def _alone(rows: _Rows) -> tuple[PerDevice, Row]:
-    """What each device would choose without the constraint, and the sum of it."""
-    w = np.empty_like(rows.b)
-    total = np.zeros((len(w), 1))
-    for block in blocks(rows.b.shape[1]):
-        q = 1.0 / np.sqrt(np.maximum(rows.b[:, block], 1.0))
-        np.maximum(q, rows.floor, out=q)
-        w[:, block] = -np.expm1(np.log1p(-q) / rows.m)
-        total += w[:, block].sum(axis=1, keepdims=True)
-    return w, total
-
-
-class _State:
-    """y of every device, with the Newton step that is due and its derivative in nu."""
-
-    def __init__(self, rows: _Rows, y: PerDevice, y_least: PerDevice, y_most: PerDevice) -> None:
-        self.rows, self.y, self.y_least, self.y_most = rows, y, y_least, y_most
-        self.step, self.response, self.w = (np.empty_like(y) for _ in range(3))
-
-    def sweep(self, nu: Row, skip: NDArray[np.int64] | None = None) -> tuple[Row, Row, Row]:
-        """A Newton step in y at fixed nu, for every device but ``skip``.
+    def sweep(self, nu: float) -> tuple[float, float, float]:
+        """A Newton step in y at fixed nu, not taken yet.
 
         Returns:
-            The sum of omega after the step, its derivative in nu, and how far the step moved the
+            The sum of omega after the step, its derivative in nu, and how far the step moves the
             omegas in all.
         """
-        rows, m = self.rows, self.rows.m
-        total, slope, moved = (np.zeros((len(nu), 1)) for _ in range(3))
-        for block in blocks(self.y.shape[1]):
-            y, step = self.y[:, block], self.step[:, block]
-            response, w = self.response[:, block], self.w[:, block]
+        m = self.m
+        r = (m - 1) / m
+        total = slope = moved = 0.0
+        for block in blocks(len(self.y)):
+            y, step, response = self.y[block], self.step[block], self.response[block]
             q = np.sqrt(y)
             np.divide(1.0, q, out=q)
             log_rest = np.log1p(-q)
-            kappa = np.exp(log_rest * -rows.r)
+            kappa = np.exp(log_rest * -r)
             kappa *= 1.0 / m
             fall = q / y
             fall *= 0.5
             fall *= kappa  # -d omega / dy, since d omega / dq = kappa / m
             q -= 1.0
             inverse = fall / q
-            if not rows.one_weight:
-                kappa *= rows.inverse_weight(block)
-                inverse *= rows.inverse_weight(block)
+            if self.inverse_weight is not None:
+                kappa *= self.inverse_weight[block]
+                inverse *= self.inverse_weight[block]
             # Newton on y - b + nu kappa / (m a): its derivative is 1 - nu r (-dw/dy) / (a (1-q)).
-            inverse *= rows.r * nu
+            inverse *= r * nu
             inverse += 1.0
             np.divide(1.0, inverse, out=inverse)
             np.multiply(kappa, inverse, out=response)  # minus dy / d nu
             kappa *= nu
             kappa += y
-            kappa -= rows.b[:, block]
+            kappa -= self.b[block]
             np.multiply(kappa, inverse, out=step)  # minus the step in y
-            if rows.floor > 0.0:
+            if self.floor > 0.0:
                 # A device at its floor moves only if the step leads off it.
-                free = (y < rows.y_most) | (step > 0.0)
+                free = (y < self.y_floor) | (step > 0.0)
                 response *= free
                 step *= free
             log_rest *= 1.0 / m
-            np.expm1(log_rest, out=w)
-            np.multiply(fall, step, out=q)
-            np.subtract(q, w, out=w)
-            fall *= response
-            if skip is not None:
-                at = _locate(skip, block)
-                for array in (w, fall, q):
-                    array[at] = 0.0
-            total += w.sum(axis=1, keepdims=True)
-            slope += fall.sum(axis=1, keepdims=True)
-            moved += np.abs(q, out=q).sum(axis=1, keepdims=True)
+            np.expm1(log_rest, out=log_rest)
+            total += float(fall.dot(step)) - float(log_rest.sum())
+            slope += float(fall.dot(response))
+            moved += float(fall.dot(np.abs(step)))
         return total, slope, moved
 
-    def move(self, nu_change: Row) -> None:
+    def move(self, nu_change: float) -> None:
         """Take the step that is due, corrected to first order for the change of nu."""
-        for block in blocks(self.y.shape[1]):
-            y = self.y[:, block]
-            y -= self.step[:, block]
-            y -= self.response[:, block] * nu_change
+        for block in blocks(len(self.y)):
+            y = self.y[block]
+            y -= self.step[block]
+            if nu_change != 0.0:
+                y -= self.response[block] * nu_change
             np.maximum(y, _part(self.y_least, block), out=y)
             np.minimum(y, _part(self.y_most, block), out=y)
 
+    def omega(self) -> PerDevice:
+        """The draw probabilities, once the step that is due has been taken."""
+        omega = np.empty_like(self.y)
+        for block in blocks(len(self.y)):
+            q = np.sqrt(self.y[block])
+            np.divide(-1.0, q, out=q)
+            np.log1p(q, out=q)
+            q *= 1.0 / self.m
+            np.expm1(q, out=q)
+            np.negative(q, out=omega[block])
+        return omega
 
-def _part(bound: PerDevice, block: slice) -> PerDevice:
-    return bound if bound.shape[1] == 1 else bound[:, block]
+
+def _part(bound: PerDevice | float, block: slice) -> PerDevice | float:
+    return bound if isinstance(bound, float) else bound[block]
 
 
-def _locate(device: NDArray[np.int64], block: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row and column within a block of one device for each row, where it falls into the block."""
-    row = np.flatnonzero((device >= block.start) & (device < block.stop))
-    return row, device[row] - block.start
-
-
-def _convex(rows: _Rows, alone: PerDevice, wanted: Row) -> _Answer:
+def _convex(b: PerDevice, inverse: PerDevice | None, m: int, floor: float) -> NewtonResult | None:
     """Too much is wanted: one stationary point, at nu <= 0."""
-    del alone, wanted
-    m, devices = rows.m, rows.b.shape[1]
     # Start where devices of the middle price would be uniform.
-    even = -np.expm1(m * np.log1p(-1.0 / devices))
-    kappa = (1.0 - even) ** -rows.r
-    stride = -(-devices // _SAMPLE)
-    sample = rows.every(stride)
-    middle = np.median(sample.b, axis=1, keepdims=True)
-    nu = np.minimum((middle - 1.0 / even**2) * (m / kappa), 0.0)
+    even = -math.expm1(m * math.log1p(-1.0 / len(b)))
+    kappa = math.exp(min((1 - m) * math.log1p(-1.0 / len(b)), 600.0)) / m
+    stride = -(-len(b) // _SAMPLE)
+    some = b[::stride]
+    nu = min((float(some.mean()) - 1.0 / even**2) / kappa, 0.0)
     if stride > 8:
         # A sample that is to take its share of the whole knows nu to a few per cent.
-        share = sample.b.shape[1] / devices
-        _, nu, _ = _solve_for_nu(_convex_state(sample, nu * (kappa / m)), nu, _NONE, share)
-    return _solve_for_nu(_convex_state(rows, nu * (kappa / m)), nu, _NONE, 1.0)
+        some_inverse = None if inverse is None else inverse[::stride]
+        sample = _convex_devices(some, some_inverse, m, floor, nu * kappa)
+        nu, _ = _solve_for_nu(sample, nu, 0.0, len(some) / len(b))
+    devices = _convex_devices(b, inverse, m, floor, nu * kappa)
+    nu, found = _solve_for_nu(devices, nu, 0.0, 1.0)
+    return NewtonResult(devices.omega(), nu, 1) if found else None
 
 
-def _convex_state(rows: _Rows, charge: Row) -> _State:
-    y_least = np.maximum(rows.b, _Y_LEAST)
-    y = rows.b - (charge if rows.one_weight else charge * rows.inverse_weight(slice(None)))
-    np.clip(y, y_least, max(rows.y_most, _Y_LEAST), out=y)
-    return _State(rows, y, y_least, np.full((1, 1), rows.y_most))
+def _convex_devices(
+    b: PerDevice, inverse: PerDevice | None, m: int, floor: float, charge: float
+) -> _Devices:
+    y_least = np.maximum(b, _Y_LEAST)
+    y_most = math.inf if floor == 0.0 else max(1.0 / floor**2, _Y_LEAST)
+    y = b - (charge if inverse is None else charge * inverse)
+    np.maximum(y, y_least, out=y)
+    np.minimum(y, y_most, out=y)
+    return _Devices(b, m, floor, y=y, y_least=y_least, y_most=y_most, inverse_weight=inverse)
 
 
-def _solve_for_nu(state: _State, nu: Row, nu_most: Row, whole: float) -> _Answer:
+def _solve_for_nu(devices: _Devices, nu: float, nu_most: float, whole: float) -> tuple[float, bool]:
     r"""Newton in y and, for nu, on :math:`(\sum \omega)^{-2} = 1` (or of the ``whole``).
 
     That power of the sum is nearly linear in nu, since :math:`\omega \approx q / m` and
     :math:`q \approx (b - \nu / m)^{-1/2}`.
     """
-    done = np.zeros(nu.shape, dtype=bool)
     for _ in range(_SWEEPS):
-        total, slope, moved = (sums / whole for sums in state.sweep(nu))
-        done = (np.abs(total - 1.0) <= _TOLERANCE) & (moved <= 1e-6)
-        if done.all():
+        total, slope, moved = (each / whole for each in devices.sweep(nu))
+        if abs(total - 1.0) <= _TOLERANCE and moved <= 1e-6:
+            devices.move(0.0)
+            return nu, True
+        if not slope > 0.0:
             break
-        target = nu + 0.5 * total * (1.0 - total) * (1.0 + total) / slope
-        change = np.where(done, 0.0, np.minimum(target, nu_most) - nu)
-        nu = nu + change
-        state.move(change)
-    return state.w, nu, done
+        target = min(nu + 0.5 * total * (1.0 - total) * (1.0 + total) / slope, nu_most)
+        devices.move(target - nu)
+        nu = target
+    return nu, False
 
 
-def _cheapest_falling(rows: _Rows, alone: PerDevice, wanted: Row) -> _Answer:
-    """Too little is wanted, and the cheapest device takes what the others leave."""
-    k = _Cheapest(rows)
-    omega, nu, found = _falling_root(rows, k, alone, wanted)
-    if found.any():
-        found &= _one_root_at_most(rows, k)
-    return omega, nu, found & (rows.floor <= k.q_turn)
-
-
-def _all_rising(rows: _Rows, alone: PerDevice, wanted: Row) -> _Answer:
-    """Too little is wanted, and nobody sits on a falling branch."""
-    k = _Cheapest(rows)
-    none_falling = _no_root_at_all(rows, k, alone, wanted) & (rows.floor <= k.q_turn)
-    if not none_falling.any():
-        return alone, wanted, none_falling
-    omega, nu, found = _rising_root(rows, k)
-    return omega, nu, found & none_falling
-
-
-def _falling_root(rows: _Rows, k: "_Cheapest", alone: PerDevice, wanted: Row) -> _Answer:
-    """The stationary point where k takes most: Newton from the least the others can take."""
-    rest = wanted - alone[k.at]
-    y_most = np.minimum(rows.b, rows.y_most)
-    state = _State(rows, y_most.copy(), k.y_turn, y_most)
-    nu, nu_slope = k.price_of(rest)
-    found, lost = (np.zeros(nu.shape, dtype=bool) for _ in range(2))
-    for _ in range(_SWEEPS):
-        total, slope, moved = state.sweep(nu, k.index)
-        gap = total - rest
-        found = (np.abs(gap) <= _TOLERANCE * rest) & (moved <= 1e-6 * total)
-        if (found | lost).all():
-            break
-        # Newton on others(nu(U)) - U; at a minimum its derivative is negative.
-        steepness = np.minimum(slope * nu_slope - 1.0, -0.02)
-        rest = np.where(found, rest, np.maximum(rest - gap / steepness, 0.0))
-        lost |= rest >= k.rest_turn
-        rest = np.minimum(rest, k.rest_turn)
-        nu_next, nu_slope = k.price_of(rest)
-        state.move(nu_next - nu)
-        nu = nu_next
-    state.w[k.at] = 1.0 - rest
-    return state.w, nu, found & ~lost
-
-
-def _rising_root(rows: _Rows, k: "_Cheapest") -> _Answer:
-    """The stationary point with every device on its rising branch, if there is one."""
-    nu_most, _ = k.price_of(k.rest_turn)
-    y_most = np.minimum(rows.b, rows.y_most)
-    state = _State(rows, y_most.copy(), k.y_turn, y_most)
-    return _solve_for_nu(state, np.zeros_like(nu_most), nu_most * (1.0 - 1e-9), 1.0)
-
-
-def _compare_both(
-    row: int, rows: _Rows, alone: PerDevice, wanted: Row, result: NewtonResult
-) -> None:
-    """One row in which k may fall or rise: find both points, keep the better one."""
-    only = np.arange(len(rows.b)) == row
-    part, least = rows.take(only), wanted[only] - alone[only, :].max(axis=1, keepdims=True)
-    k = _Cheapest(part)
-    falls = _count_falling(part, k, float(least[0, 0]))
-    if falls is None or falls > 1 or rows.floor > k.q_turn[0, 0]:
-        return
-    points = [_rising_root(part, k)]
-    if falls == 1:
-        points.append(_falling_root(part, k, alone[only], wanted[only]))
-        if not points[1][2].all():
-            return
-    objectives = []
-    for omega, _, found in points:
-        q = -np.expm1(part.m * np.log1p(-omega))
-        value = float((1.0 / q + part.b * q).sum())
-        objectives.append(value if found.all() else np.inf)
-    best = int(np.argmin(objectives))
-    if not np.isfinite(objectives[best]):
-        return
-    result.draw_probability[row] = points[best][0][0]
-    result.multiplier[row] = points[best][1][0, 0] * float(rows.weight_unit(only)[0])
-    result.certified[row] = True
-    result.minima[row] = int(np.isfinite(objectives).sum())
-
-
-def _count_falling(rows: _Rows, k: "_Cheapest", least: float) -> int | None:
-    """How many minima have k on its falling branch; None if a scan of U cannot tell.
-
-    Between two points s < t of the scan, others(s) > t or others(t) < s excludes a stationary
-    point. Where one is possible, U - others(U) must be provably rising (a minimum where it
-    changes sign) or provably falling (none); where neither can be told the scan is refined.
-    """
-    rest = np.linspace(least * (1.0 - _SLACK), float(k.rest_turn[0, 0]), _SCAN)
-    others, slope = _response(rows, k, rest)
-    for _ in range(_SHRINKS):
-        s, t = rest[:-1], rest[1:]
-        possible = (others[:-1] * (1.0 - 1e-9) <= t) & (others[1:] * (1.0 + 1e-9) >= s)
-        flattest, steepest = k.price_slopes(s, t)
-        # The response of the others rises with U, so its ends bound it.
-        rising = slope[1:] * np.maximum(steepest, 0.0) < 1.0 - 1e-9
-        falling = slope[:-1] * np.maximum(flattest, 0.0) > 1.0 + 1e-9
-        unclear = np.flatnonzero(possible & ~rising & ~falling)
-        if len(unclear) == 0:
-            return int(np.sum(rising & (s < others[:-1]) & (t >= others[1:])))
-        inner = np.linspace(s[unclear], t[unclear], 8, axis=1)[:, 1:-1].ravel()
-        inner_others, inner_slope = _response(rows, k, inner)
-        order = np.argsort(np.concatenate([rest, inner]))
-        rest = np.concatenate([rest, inner])[order]
-        others = np.concatenate([others, inner_others])[order]
-        slope = np.concatenate([slope, inner_slope])[order]
-    return None
-
-
-def _response(
-    rows: _Rows, k: "_Cheapest", rest: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What the others of one row take when k leaves ``rest``, and its derivative in nu."""
-    nu, _ = k.price_of(rest[:, None])
-    others, slope = np.empty(len(rest)), np.empty(len(rest))
-    batch = max(1, (1 << 18) // rows.b.shape[1])
-    for first in range(0, len(rest), batch):
-        points = slice(first, min(first + batch, len(rest)))
-        b = np.repeat(rows.b, points.stop - points.start, axis=0)
-        y_most = np.minimum(b, rows.y_most)
-        state = _State(
-            _Rows(b, np.ones((1, 1)), rows.m, rows.floor), y_most.copy(), k.y_turn, y_most
-        )
-        for _ in range(_SWEEPS):
-            total, derivative, moved = state.sweep(nu[points], np.full(len(b), k.index[0]))
-            if (moved <= 1e-7).all():
-                break
-            state.move(_NONE)
-        others[points], slope[points] = total[:, 0], derivative[:, 0]
-    return others, slope
-
-
+@dataclass(frozen=True)
 class _Cheapest:
-    """The cheapest device of each row, k: the only one that may sit on its falling branch."""
+    """k, the only device that may sit on its falling branch, and the others."""
 
-    def __init__(self, rows: _Rows) -> None:
-        self.m = rows.m
-        self.index = np.argmin(rows.b, axis=1)
-        self.at = (np.arange(len(rows.b))[:, None], self.index[:, None])
-        self.b = rows.b[self.at]
-        self.q_turn = _inflection(self.b, rows.r)
-        self.y_turn = 1.0 / self.q_turn**2
-        self.rest_turn = np.exp(np.log1p(-self.q_turn) / rows.m)
+    index: int
+    b: float
+    m: int
+    others: PerDevice  # b of the others
+    q_turn: float  # where F_k turns from rising to falling
+    y_turn: float
+    rest_turn: float  # 1 - omega_k there
 
-    def price_of(self, rest: Row) -> tuple[Row, Row]:
+    @classmethod
+    def of(cls, b: PerDevice, m: int) -> "_Cheapest":
+        index = int(b.argmin())
+        least, r = float(b[index]), (m - 1) / m
+        # The root of r b q^3 + (2-r) q = 2: q^3 + p q = s with p, s > 0 has one real root, and
+        # this form of it does not cancel.
+        p, s = (2.0 - r) / (r * least), 2.0 / (r * least)
+        angle = math.asinh(1.5 * s / p * math.sqrt(3.0 / p)) / 3.0
+        q_turn = min(2.0 * math.sqrt(p / 3.0) * math.sinh(angle), _Q_MOST)
+        rest_turn = math.exp(math.log1p(-q_turn) / m)
+        others = np.concatenate([b[:index], b[index + 1 :]])
+        return cls(index, least, m, others, q_turn, 1.0 / q_turn**2, rest_turn)
+
+    def price_of(self, rest: float) -> tuple[float, float]:
         """The multiplier F_k at omega_k = 1 - rest, and its derivative in rest."""
         m = self.m
-        power = rest ** (m - 2) if m > 2 else np.ones_like(rest)
+        power = rest ** (m - 2)
         q = 1.0 - power * rest * rest
-        above = self.b - 1.0 / q**2
+        above = self.b - 1.0 / (q * q)
         slope = m * (m - 1) * power * above - 2.0 * (m * power * rest) ** 2 / q**3
         return m * power * rest * above, slope
 
-    def price_slopes(
-        self, low: NDArray[np.float64], high: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Bounds, from below and above, of d nu / d rest between two values of rest; one row."""
-        m, b = self.m, float(self.b[0, 0])
+    def price_slopes(self, low: float, high: float) -> tuple[float, float]:
+        """Bounds, from below and above, of d nu / d rest between two values of rest."""
+        m = self.m
         q_low, q_high = 1.0 - low**m, 1.0 - high**m
-        least = m * (m - 1) * low ** (m - 2) * (b - 1.0 / q_high**2)
+        least = m * (m - 1) * low ** (m - 2) * (self.b - 1.0 / q_high**2)
         least -= 2.0 * (m * high ** (m - 1)) ** 2 / q_high**3
-        most = m * (m - 1) * high ** (m - 2) * (b - 1.0 / q_low**2)
+        most = m * (m - 1) * high ** (m - 2) * (self.b - 1.0 / q_low**2)
         most -= 2.0 * (m * low ** (m - 1)) ** 2 / q_low**3
         return least, most
 
+    def respond(self, floor: float) -> _Devices:
+        """The others, ready to respond to nu >= 0."""
+        y_most = self.others if floor == 0.0 else np.minimum(self.others, 1.0 / floor**2)
+        return _Devices(
+            self.others, self.m, floor, y=y_most.copy(), y_least=self.y_turn, y_most=y_most
+        )
 
-def _inflection(b: Row, r: float) -> Row:
-    """Where F turns from rising to falling: the root of the cubic r b q^3 + (2-r) q = 2."""
-    # q^3 + p q = s with p, s > 0 has one real root, and this form of it does not cancel.
-    p, s = (2.0 - r) / (r * b), 2.0 / (r * b)
-    q = 2.0 * np.sqrt(p / 3.0) * np.sinh(np.arcsinh(1.5 * s / p * np.sqrt(3.0 / p)) / 3.0)
-    return np.minimum(q, 1.0)
+    def insert(self, others: PerDevice, own: float) -> PerDevice:
+        """The draw probabilities of all, from those of the others and of k."""
+        return np.concatenate([others[: self.index], [own], others[self.index :]])
 
 
-def _one_root_at_most(rows: _Rows, k: _Cheapest) -> Bools:
+def _reverse_convex(
+    b: PerDevice, m: int, floor: float, alone: PerDevice, wanted: float
+) -> NewtonResult | None:
+    """Too little is wanted: k takes what the others leave, or nobody sits on a falling branch."""
+    k = _Cheapest.of(b, m)
+    if floor > k.q_turn:
+        return None
+    least = wanted - float(alone[k.index])  # what the others take at the least
+    falling = _falling_root(k, floor, least)
+    if falling is not None and _one_root_at_most(k, floor):
+        return falling
+    rising = _rising_root(b, k, floor)
+    if falling is None and rising is not None and _no_root_at_all(k, floor, least):
+        return rising
+    falls = _count_falling(k, floor, least)
+    if falls is None or falls > 1 or (falls == 1) != (falling is not None):
+        return None
+    points = [point for point in (rising, falling if falls else None) if point is not None]
+    if not points:
+        return None
+    best = min(points, key=lambda point: _objective(b, point.draw_probability, m))
+    return NewtonResult(best.draw_probability, best.multiplier, len(points))
+
+
+def _objective(b: PerDevice, omega: PerDevice, m: int) -> float:
+    q = -np.expm1(m * np.log1p(-omega))
+    return float((1.0 / q + b * q).sum())
+
+
+def _falling_root(k: _Cheapest, floor: float, least: float) -> NewtonResult | None:
+    """The stationary point where k takes most: Newton from the least the others can take."""
+    if not least < k.rest_turn:
+        return None
+    devices, rest = k.respond(floor), least
+    nu, nu_slope = k.price_of(rest)
+    for _ in range(_SWEEPS):
+        total, slope, moved = devices.sweep(nu)
+        gap = total - rest
+        if abs(gap) <= _TOLERANCE * rest and moved <= 1e-6 * total:
+            devices.move(0.0)
+            return NewtonResult(k.insert(devices.omega(), 1.0 - rest), nu, 1)
+        # Newton on others(nu(U)) - U; at a minimum its derivative is negative.
+        steepness = min(slope * nu_slope - 1.0, -0.02)
+        rest = max(rest - gap / steepness, 0.0)
+        if not rest < k.rest_turn:
+            return None
+        nu_next, nu_slope = k.price_of(rest)
+        devices.move(nu_next - nu)
+        nu = nu_next
+    return None
+
+
+def _rising_root(b: PerDevice, k: _Cheapest, floor: float) -> NewtonResult | None:
+    """The stationary point with every device on its rising branch, if there is one."""
+    nu_most, _ = k.price_of(k.rest_turn)
+    y_most = b if floor == 0.0 else np.minimum(b, 1.0 / floor**2)
+    devices = _Devices(b, k.m, floor, y=y_most.copy(), y_least=k.y_turn, y_most=y_most)
+    nu, found = _solve_for_nu(devices, 0.0, nu_most * (1.0 - 1e-9), 1.0)
+    return NewtonResult(devices.omega(), nu, 1) if found else None
+
+
+def _one_root_at_most(k: _Cheapest, floor: float) -> bool:
     """Whether no two stationary points exist, and none has k on its rising branch.
 
     While k sits at or beyond its inflection the others pay at most ``nu``. So each of their q is
@@ -464,73 +361,121 @@ def _one_root_at_most(rows: _Rows, k: _Cheapest) -> Bools:
     sum bounds U, and U bounds nu again. U - others(U) rises all the way to that bound, and hence
     has one root, if the steepest response of the others times the steepest rise of nu is below 1.
     """
-    m = rows.m
-    single = np.zeros(k.b.shape, dtype=bool)
-    q = np.empty_like(rows.b)
+    m, r = k.m, (k.m - 1) / k.m
+    log_rest = np.empty_like(k.others)
     nu, _ = k.price_of(k.rest_turn)
     for shrink in range(_SHRINKS):
-        upper, slope = np.zeros_like(nu), np.zeros_like(nu)
-        for block in blocks(rows.b.shape[1]):
+        upper = slope = 0.0
+        for block in blocks(len(log_rest)):
             if shrink == 0:
                 # At its inflection k pays nu kappa / m = b_k - y_k, the others no more than that.
-                q_b = 1.0 / np.sqrt(rows.b[:, block] - (k.b - k.y_turn))
+                q = k.others[block] - (k.b - k.y_turn)
             else:
-                kappa = np.exp(np.log1p(-q[:, block]) * -rows.r)
-                q_b = 1.0 / np.sqrt(rows.b[:, block] - (nu / m) * kappa)
-            if rows.floor > 0.0:
-                np.maximum(q_b, rows.floor, out=q_b)
-            log_rest = np.log1p(-q_b)
-            w = -np.expm1(log_rest / m)
+                q = np.exp(log_rest[block] * -r)
+                q *= -nu / m
+                q += k.others[block]
+            np.sqrt(q, out=q)
+            np.divide(1.0, q, out=q)
+            if floor > 0.0:
+                np.maximum(q, floor, out=q)
+            rest = np.log1p(-q, out=log_rest[block])
+            w = np.expm1(rest * (1.0 / m))
             # The curvature of a device's term, its price eliminated by stationarity.
-            curvature = 2.0 * (m * np.exp(log_rest * rows.r)) ** 2 / q_b**3
-            curvature -= (m - 1) * nu / (1.0 - w)
-            response = 1.0 / np.maximum(curvature, 0.0)
-            at = _locate(k.index, block)
-            w[at] = 0.0
-            response[at] = 0.0
-            q[:, block] = q_b
-            upper += w.sum(axis=1, keepdims=True)
-            slope += response.sum(axis=1, keepdims=True)
+            curvature = np.exp(rest * (2.0 * r))
+            curvature *= 2.0 * m * m
+            curvature /= q * q * q
+            upper -= float(w.sum())
+            w += 1.0
+            np.divide((m - 1) * nu, w, out=w)
+            curvature -= w
+            if not float(curvature.min()) > 0.0:
+                slope = math.inf
+            np.divide(1.0, curvature, out=curvature)
+            slope += float(curvature.sum())
         upper *= 1.0 + _SLACK
-        steepest = m * (m - 1) * np.minimum(upper, 1.0) ** (m - 2) * (k.b - 1.0)
-        single |= (upper < k.rest_turn) & (slope * steepest < 1.0 - 1e-9)
-        if single.all():
-            break
-        nu, _ = k.price_of(np.minimum(upper, k.rest_turn))
-    return single
+        if upper < k.rest_turn:
+            steepest = m * (m - 1) * upper ** (m - 2) * (k.b - 1.0)
+            if slope * steepest < 1.0 - 1e-9:
+                return True
+        nu, _ = k.price_of(min(upper, k.rest_turn))
+    return False
 
 
-def _no_root_at_all(rows: _Rows, k: _Cheapest, alone: PerDevice, wanted: Row) -> Bools:
+def _no_root_at_all(k: _Cheapest, floor: float, least: float) -> bool:
     """Whether no stationary point has k on its falling branch.
 
     The mirror image: the others take at least what they want alone, so U and nu are at least so
     much, so the others take at least so much more; if U is pushed past the inflection, k has
     nowhere to fall.
     """
-    m = rows.m
-    none = np.zeros(k.b.shape, dtype=bool)
-    q = np.empty_like(rows.b)
-    lower = (wanted - alone[k.at]) * (1.0 - _SLACK)
-    for push in range(4 * _SHRINKS):
-        none |= lower > k.rest_turn
-        if none.all():
-            break
-        nu, _ = k.price_of(np.minimum(lower, k.rest_turn))
-        pushed = np.zeros_like(nu)
-        for block in blocks(rows.b.shape[1]):
-            b = rows.b[:, block]
-            q_b = np.maximum(1.0 / np.sqrt(b), rows.floor) if push == 0 else q[:, block]
-            kappa = np.exp(np.log1p(-q_b) * -rows.r)
-            q_b = 1.0 / np.sqrt(np.maximum(b - (nu / m) * kappa, k.y_turn))
-            if rows.floor > 0.0:
-                np.maximum(q_b, rows.floor, out=q_b)
-            w = -np.expm1(np.log1p(-q_b) / m)
-            w[_locate(k.index, block)] = 0.0
-            q[:, block] = q_b
-            pushed += w.sum(axis=1, keepdims=True)
-        pushed *= 1.0 - _SLACK
-        stuck = pushed < lower * 1.001
-        lower = np.maximum(lower, pushed)
-        if (none | stuck).all() and push > 2:
-            break
-    return none
+    m, r = k.m, (k.m - 1) / k.m
+    lower = least * (1.0 - _SLACK)
+    q = 1.0 / np.sqrt(k.others)
+    np.maximum(q, floor, out=q)
+    for _ in range(_SHRINKS):
+        if lower > k.rest_turn:
+            return True
+        nu, _ = k.price_of(lower)
+        y = np.exp(np.log1p(-q) * -r)
+        y *= -nu / m
+        y += k.others
+        np.maximum(y, k.y_turn, out=y)
+        q = 1.0 / np.sqrt(y)
+        np.maximum(q, floor, out=q)
+        pushed = -float(np.expm1(np.log1p(-q) * (1.0 / m)).sum()) * (1.0 - _SLACK)
+        if pushed < lower * 1.001:
+            return False
+        lower = pushed
+    return False
+
+
+def _count_falling(k: _Cheapest, floor: float, least: float) -> int | None:
+    """How many minima have k on its falling branch; None if a scan of U cannot tell.
+
+    Between two points s < t of the scan, others(s) > t or others(t) < s excludes a stationary
+    point. Where one is possible, U - others(U) must be provably rising (a minimum where it
+    changes sign) or provably falling (none); where neither can be told the scan is refined.
+    """
+    if not least < k.rest_turn:
+        return 0
+    rest = np.linspace(least * (1.0 - _SLACK), k.rest_turn, _SCAN)
+    others, slope = _responses(k, floor, rest)
+    for _ in range(_SHRINKS):
+        unclear, count = [], 0
+        for i in range(len(rest) - 1):
+            s, t = float(rest[i]), float(rest[i + 1])
+            if others[i] * (1.0 - 1e-9) > t or others[i + 1] * (1.0 + 1e-9) < s:
+                continue
+            flattest, steepest = k.price_slopes(s, t)
+            # The response of the others rises with U, so its ends bound it.
+            if slope[i + 1] * max(steepest, 0.0) < 1.0 - 1e-9:
+                count += bool(s < others[i] and t >= others[i + 1])
+            elif not slope[i] * max(flattest, 0.0) > 1.0 + 1e-9:
+                unclear.append(i)
+        if not unclear:
+            return count
+        inner = np.concatenate([np.linspace(rest[i], rest[i + 1], 8)[1:-1] for i in unclear])
+        inner_others, inner_slope = _responses(k, floor, inner)
+        order = np.argsort(np.concatenate([rest, inner]))
+        rest = np.concatenate([rest, inner])[order]
+        others = np.concatenate([others, inner_others])[order]
+        slope = np.concatenate([slope, inner_slope])[order]
+    return None
+
+
+def _responses(
+    k: _Cheapest, floor: float, rest: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What the others take when k leaves each of ``rest`` (ascending), and its derivative in nu."""
+    others, slope = np.empty(len(rest)), np.empty(len(rest))
+    devices, nu = k.respond(floor), 0.0
+    for i, each in enumerate(rest.tolist()):
+        before, nu = nu, k.price_of(each)[0]
+        if i:  # start from the response to the point before
+            devices.move(nu - before)
+        for _ in range(_SWEEPS):
+            others[i], slope[i], moved = devices.sweep(nu)
+            if moved <= 1e-7:
+                break
+            devices.move(0.0)
+    return others, slope

@@ -77,7 +77,8 @@ def power_unchecked(
     log2_factor: float,
 ) -> PerDevice:
     """:func:`optimal_power` for inner loops, which trust their inputs."""
-    gain, queue = np.broadcast_arrays(np.atleast_1d(gain), queue)
+    if gain.shape != queue.shape or gain.ndim == 0:
+        gain, queue = np.broadcast_arrays(np.atleast_1d(gain), queue)
     power = np.empty(gain.shape)
     for block in blocks(gain.shape[-1]):
         g, p = gain[..., block], power[..., block]
@@ -110,7 +111,7 @@ def lambert_w0(z: NDArray[np.float64]) -> NDArray[np.float64]:
         >>> bool(abs(lambert_w0(np.array([np.e]))[0] - 1.0) < 1e-15)
         True
     """
-    z = np.clip(z, 1e-300, 1e300)
+    z = np.minimum(np.maximum(z, 1e-300), 1e300)
     log_1z = np.log1p(z)
     w = log_1z * (1.0 - np.log1p(log_1z) / (2.0 + log_1z))
     for _ in range(2):

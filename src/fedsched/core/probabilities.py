@@ -1,11 +1,16 @@
 """Participation probabilities of one round: the three participation models, solved globally."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsched.core.blocks import blocks
 from fedsched.core.checks import finite_array, whole_number
-from fedsched.core.newton import solve_rows
+from fedsched.core.newton import newton
 from fedsched.core.search import search
 from fedsched.core.solution import Solution, Status
 from fedsched.core.waterfill import waterfill
@@ -56,36 +61,47 @@ def optimal_probabilities(
     """
     rows, weights, shape = _prepare(price, weight)
     m = whole_number("draws", draws)
-    devices = rows.shape[1]
-    w_floor = _check_floor(floor, -np.expm1(np.log1p(-floor) / m) if floor < 1 else 1.0, devices, 1)
-    minima, certified = _unique(len(rows))
-    no_choice = devices == 1 or w_floor * devices >= 1.0 - 1e-15
-    if no_choice:
-        omega = np.full_like(rows, 1.0 / devices)
+    least = -math.expm1(math.log1p(-floor) / m) if 0.0 <= floor < 1.0 else floor
+    _check_floor(floor, least, rows.shape[1], 1)
+    return _solution(
+        shape, [_draws(b, a, m, floor, least) for b, a in zip(rows, weights, strict=True)]
+    )
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """One problem's answer, with its certificate."""
+
+    q: PerDevice
+    omega: PerDevice | None
+    objective: float
+    multiplier: float
+    residual: float
+    minima: int = 1
+    certified: bool = True
+
+
+def _draws(b: PerDevice, a: PerDevice, m: int, floor: float, least: float) -> _Answer:
+    """The draw-probability problem of one round; ``a`` has one entry or one per device."""
+    devices = len(b)
+    if devices == 1 or least * devices >= 1.0 - 1e-15:
+        # No choice: every device is at its floor.
         rest = 1.0 - 1.0 / devices
-        slope = m * rest ** (m - 1) * (rows - weights / (1.0 - rest**m) ** 2)
-        multiplier = slope.min(axis=1)
-    elif m == 1:
-        omega, multiplier = waterfill(rows, weights, 1.0, floor)
-    else:
-        fast = solve_rows(rows, weights, m, floor)
+        slope = m * rest ** (m - 1) * (b - a / (1.0 - rest**m) ** 2)
+        return _certify(np.full(devices, 1.0 / devices), float(slope.min()), b, a, m, floor, least)
+    if m == 1:
+        omega, multiplier = waterfill(b, a, 1.0, floor)
+        return _certify(omega, multiplier, b, a, m, floor, least)
+    fast = newton(b, a, m, floor)
+    if fast is not None:
         omega, multiplier = fast.draw_probability, fast.multiplier
-        minima, certified = fast.minima, fast.certified
-    searched = np.zeros(len(rows), dtype=bool)
-    doubted = ~certified
-    while True:
-        for row in np.flatnonzero(doubted):
-            result = search(rows[row], np.broadcast_to(weights, rows.shape)[row], m, floor)
-            omega[row], multiplier[row] = result.draw_probability, result.multiplier
-            minima[row], certified[row] = result.minima, result.certified
-        searched |= doubted
-        _make_sum_exact(omega, w_floor)
-        q, objective, residual = _certificate(omega, multiplier, rows, weights, m, floor)
+        answer = _certify(omega, multiplier, b, a, m, floor, least, fast.minima)
         # The fast method has few digits where q comes close to 1; the search has them all.
-        doubted = ~(residual <= TOLERANCE) & ~searched
-        if m == 1 or no_choice or not doubted.any():
-            break
-    return _solution(shape, q, omega, objective, multiplier, residual, minima, certified)
+        if answer.residual <= TOLERANCE:
+            return answer
+    slow = search(b, np.broadcast_to(a, b.shape), m, floor)
+    omega, multiplier = slow.draw_probability, slow.multiplier
+    return _certify(omega, multiplier, b, a, m, floor, least, slow.minima, slow.certified)
 
 
 def independent_probabilities(
@@ -103,11 +119,12 @@ def independent_probabilities(
     """
     rows, weights, shape = _prepare(price, weight)
     _check_floor(floor, floor, 1, 1)
-    with np.errstate(divide="ignore"):
-        q = np.clip(np.sqrt(weights / rows), floor, 1.0)
-    objective = (weights / q + rows * q).sum(axis=1)
-    nothing = np.zeros(len(rows))
-    return _solution(shape, q, None, objective, nothing, nothing, *_unique(len(rows)))
+    answers = []
+    for b, a in zip(rows, weights, strict=True):
+        with np.errstate(divide="ignore"):
+            q = np.clip(np.sqrt(a / b), floor, 1.0)
+        answers.append(_Answer(q, None, float((a / q + b * q).sum()), 0.0, 0.0))
+    return _solution(shape, answers)
 
 
 def fixed_size_probabilities(
@@ -131,17 +148,24 @@ def fixed_size_probabilities(
     if not size > 0:
         raise InputError(f"size must be positive, got {size}; it is how many devices take part")
     _check_floor(floor, floor, rows.shape[1], size)
-    q, nu = waterfill(rows, weights, float(size), floor)
-    off = rows - weights / q**2 - nu[:, None]
+    return _solution(
+        shape, [_fixed_size(b, a, float(size), floor) for b, a in zip(rows, weights, strict=True)]
+    )
+
+
+def _fixed_size(b: PerDevice, a: PerDevice, size: float, floor: float) -> _Answer:
+    q, nu = waterfill(b, a, size, floor)
+    off = b - a / q**2 - nu
     # At a bound only the wish to leave it counts.
     off = np.where(q <= floor, np.minimum(off, 0.0), np.where(q >= 1.0, np.maximum(off, 0.0), off))
-    objective = (weights / q + rows * q).sum(axis=1)
-    residual = (np.abs(off) * q).sum(axis=1) / objective
-    return _solution(shape, q, None, objective, nu, residual, *_unique(len(rows)))
+    objective = float((a / q + b * q).sum())
+    return _Answer(q, None, objective, nu, float(np.abs(off).dot(q)) / objective)
 
 
-def _prepare(price: ArrayLike, weight: ArrayLike) -> tuple[PerDevice, PerDevice, tuple[int, ...]]:
-    """Price as rows, weight as something that broadcasts against rows, and the batch shape."""
+def _prepare(
+    price: ArrayLike, weight: ArrayLike
+) -> tuple[PerDevice, Sequence[PerDevice], tuple[int, ...]]:
+    """Price as rows, the weight of each row (one entry or one per device), the batch shape."""
     b = finite_array("price", price, allow_zero=True)
     a = finite_array("weight", weight, allow_zero=False)
     if b.ndim == 0 or b.shape[-1] == 0:
@@ -151,15 +175,19 @@ def _prepare(price: ArrayLike, weight: ArrayLike) -> tuple[PerDevice, PerDevice,
             f"weight must be one number or one per device: price has {b.shape[-1]} devices, "
             f"weight has shape {a.shape}"
         )
-    if a.ndim and np.all(a == a.flat[0]):
-        a = a.flat[0] * np.ones(())
     rows = b.reshape(-1, b.shape[-1])
     if a.ndim > 1:
-        a = np.broadcast_to(a, b.shape).reshape(rows.shape)
-    return rows, a.reshape(-1, a.shape[-1] if a.ndim else 1), b.shape[:-1]
+        weights = np.broadcast_to(a, b.shape).reshape(rows.shape)
+        return rows, [_one_or_all(each) for each in weights], b.shape[:-1]
+    return rows, [_one_or_all(a.reshape(-1))] * len(rows), b.shape[:-1]
 
 
-def _check_floor(floor: float, least_each: float, devices: int, total: float) -> float:
+def _one_or_all(weight: PerDevice) -> PerDevice:
+    """One entry where all are the same: that problem is the easier one."""
+    return weight[:1] if len(weight) > 1 and np.all(weight == weight[0]) else weight
+
+
+def _check_floor(floor: float, least_each: float, devices: int, total: float) -> None:
     if not 0.0 <= floor < 1.0:
         raise InputError(f"floor must lie in [0, 1), got {floor}; it is a probability")
     if least_each * devices > total * (1.0 + 1e-12):
@@ -167,85 +195,81 @@ def _check_floor(floor: float, least_each: float, devices: int, total: float) ->
             f"floor {floor} asks too much: {devices} devices at their floor need {least_each:.3g} "
             f"each and only {total:g} in all is to be shared; lower floor or raise draws or size"
         )
-    return least_each
 
 
-def _make_sum_exact(omega: PerDevice, least: float) -> None:
-    """Scale, in place, what the devices take above the least, so that rows sum to 1."""
-    if least == 0.0:
-        omega /= omega.sum(axis=1, keepdims=True)
-        return
-    omega -= least
-    np.maximum(omega, 0.0, out=omega)
-    above = omega.sum(axis=1, keepdims=True)
-    omega *= np.where(above > 0.0, (1.0 - least * omega.shape[1]) / above, 0.0)
-    omega += least
-
-
-def _certificate(
+def _certify(
     omega: PerDevice,
-    multiplier: NDArray[np.float64],
+    multiplier: float,
     price: PerDevice,
     weight: PerDevice,
     m: int,
     floor: float,
-) -> tuple[PerDevice, NDArray[np.float64], NDArray[np.float64]]:
-    r"""Probability, objective and residual of draw probabilities, from their definitions alone.
+    least: float,
+    minima: int = 1,
+    certified: bool = True,
+) -> _Answer:
+    r"""Make the draw probabilities sum to 1, and judge them by their definitions alone.
 
     The residual is :math:`\sum_n |F_n - \nu|\, \omega_n` relative to the objective, with
     :math:`F_n = m (1 - \omega_n)^{m-1} (b_n - a_n / q_n^2)`: what could be gained, to first order,
     by changing draw probabilities by up to themselves. A device at its floor counts only if it
     would rather rise.
     """
+    omega = _summing_to_one(omega, least)
     q = np.empty_like(omega)
-    objective, residual = np.zeros(len(omega)), np.zeros(len(omega))
-    for block in blocks(omega.shape[1]):
-        w, b = omega[:, block], price[:, block]
-        a = weight if weight.shape[1] == 1 else weight[:, block]
+    objective = residual = 0.0
+    for block in blocks(len(omega)):
+        w, b, q_b = omega[block], price[block], q[block]
+        a = weight if len(weight) == 1 else weight[block]
         log_rest = np.log1p(-np.minimum(w, 1.0 - 1e-16))
-        q_b = np.expm1(log_rest * m)
+        np.expm1(log_rest * m, out=q_b)
         np.negative(q_b, out=q_b)
         ratio = a / q_b
-        off = b - ratio / q_b
-        off *= np.exp(log_rest * (m - 1))
+        off = ratio / q_b
+        np.subtract(b, off, out=off)
+        log_rest *= m - 1
+        off *= np.exp(log_rest, out=log_rest)
         off *= m
-        off -= multiplier[:, None]
+        off -= multiplier
         if floor > 0.0:
             np.maximum(q_b, floor, out=q_b)
             at_floor = q_b <= floor * (1.0 + 1e-9)
             off = np.where(at_floor, np.minimum(off, 0.0), off)
-        np.abs(off, out=off)
-        off *= w
-        residual += off.sum(axis=1)
-        ratio += b * q_b
-        objective += ratio.sum(axis=1)
-        q[:, block] = q_b
-    return q, objective, residual / objective
+        residual += float(np.abs(off, out=off).dot(w))
+        objective += float(ratio.sum()) + float(b.dot(q_b))
+    return _Answer(q, omega, objective, multiplier, residual / objective, minima, certified)
 
 
-def _unique(rows: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Minima and certificate of convex problems."""
-    return np.ones(rows, dtype=np.int64), np.ones(rows, dtype=bool)
+def _summing_to_one(omega: PerDevice, least: float) -> PerDevice:
+    """Scale what the devices take above the least, so that all sum to 1."""
+    if least == 0.0:
+        return omega / float(omega.sum())
+    above = np.maximum(omega - least, 0.0)
+    total = float(above.sum())
+    if total > 0.0:
+        above *= (1.0 - least * len(omega)) / total
+    return above + least
 
 
-def _solution(
-    shape: tuple[int, ...],
-    q: PerDevice,
-    omega: PerDevice | None,
-    objective: NDArray[np.float64],
-    multiplier: NDArray[np.float64],
-    residual: NDArray[np.float64],
-    minima: NDArray[np.int64],
-    certified: NDArray[np.bool_],
-) -> Solution:
+def _solution(shape: tuple[int, ...], answers: Sequence[_Answer]) -> Solution:
+    """The answers of a batch as one solution."""
+
+    def numbers(name: str, kind: type) -> NDArray[Any]:
+        return np.array([getattr(each, name) for each in answers], dtype=kind).reshape(shape)
+
+    def devices(values: list[PerDevice]) -> PerDevice:
+        return values[0] if shape == () else np.stack(values).reshape(*shape, -1)
+
+    omegas = [each.omega for each in answers if each.omega is not None]
+    residual, certified = numbers("residual", float), numbers("certified", bool)
     optimal = bool(certified.all()) and bool((residual <= TOLERANCE).all())
     return Solution(
-        probability=q.reshape(*shape, -1),
-        draw_probability=None if omega is None else omega.reshape(*shape, -1),
-        objective=objective.reshape(shape),
-        multiplier=multiplier.reshape(shape),
-        residual=residual.reshape(shape),
-        minima=minima.reshape(shape),
-        certified=certified.reshape(shape),
+        probability=devices([each.q for each in answers]),
+        draw_probability=devices(omegas) if omegas else None,
+        objective=numbers("objective", float),
+        multiplier=numbers("multiplier", float),
+        residual=residual,
+        minima=numbers("minima", int),
+        certified=certified,
         status=Status.OPTIMAL if optimal else Status.NOT_CERTIFIED,
     )
