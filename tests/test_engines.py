@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from fedsched.config import scenario_from
@@ -45,3 +47,18 @@ def test_whoever_stops_listening_does_not_wait_for_runs_not_yet_begun(tmp_path):
     begun = [each for each in jobs if each.folder.exists()]
     assert 1 <= len(begun) < len(jobs)
     assert all(read_run(each.folder).finished for each in begun)
+
+
+def test_a_process_that_dies_takes_no_other_run_with_it(tmp_path, monkeypatch):
+    (tmp_path / "deadly.py").write_text("import os\n\ndef model():\n    os._exit(9)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    good = job(tmp_path, "good")
+    training = dataclasses.replace(good.scenario.training, model="deadly:model")
+    deadly = Job(
+        name="bad",
+        scenario=dataclasses.replace(good.scenario, training=training),
+        folder=tmp_path / "bad",
+    )
+    outcomes = {each.job.name: each.failure for each in run_jobs([deadly, good], processes=1)}
+    assert outcomes["good"] is None
+    assert "its process was lost 3 times with no checkpoint in between" in outcomes["bad"]

@@ -9,8 +9,9 @@ import dataclasses
 import os
 import socket
 import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -91,17 +92,38 @@ def _run(job: Job, wait_s: float = 0.0) -> str | None:
 
 
 def _locally(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
-    # Fresh interpreters: forking a process that has loaded torch may hang.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        running = {pool.submit(_run, job): job for job in jobs}
-        try:
-            for future in as_completed(running):
+    # A pool for each process, so that one that is killed takes no other run with it. Fresh
+    # interpreters: forking a process that has loaded torch may hang.
+    def pool() -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+
+    waiting = deque(_Attempts(job=job) for job in jobs)
+    free = [pool() for _ in range(min(processes, len(jobs)))]
+    running: dict[Future[str | None], tuple[ProcessPoolExecutor, _Attempts]] = {}
+    try:
+        while waiting or running:
+            while waiting and free:
+                attempts, one = waiting.popleft(), free.pop()
+                running[one.submit(_run, attempts.job)] = one, attempts
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                one, attempts = running.pop(future)
                 lost = future.exception()  # of the process, not of the run
-                failure = future.result() if lost is None else f"its process was lost: {lost}"
-                yield Outcome(job=running[future], failure=failure)
-        finally:
-            # Whoever stops listening waits for the runs under way, not for those not yet begun.
-            pool.shutdown(cancel_futures=True)
+                if lost is None:
+                    free.append(one)
+                    yield Outcome(job=attempts.job, failure=future.result())
+                    continue
+                one.shutdown()
+                free.append(pool())
+                attempts = attempts.after_loss()
+                if attempts.left > 0:
+                    waiting.append(attempts)
+                else:
+                    sentence = f"its process was lost {_LOSSES} times with no checkpoint in between"
+                    yield Outcome(job=attempts.job, failure=f"{sentence}: {lost}")
+    finally:
+        # Whoever stops listening waits for the runs under way, not for those not yet begun.
+        for one in [*free, *(each for each, _ in running.values())]:
+            one.shutdown(cancel_futures=True)
 
 
 def _on_ray(jobs: Sequence[Job], address: str | None) -> Iterator[Outcome]:
@@ -173,7 +195,7 @@ def _check_answers(address: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Attempts:
-    """A job on a cluster, and how many more workers it may lose before its next checkpoint."""
+    """A job, and how many more workers it may lose before its next checkpoint."""
 
     job: Job
     left: int = _LOSSES

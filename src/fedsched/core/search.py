@@ -328,6 +328,18 @@ def _fixed_points(
         point = respond_to(rest)
         return rest - point.others, 1.0 - point.slope * price_of(rest)[1]
 
+    def bound_between(low: _Point, high: _Point) -> float:
+        """What the objective cannot be below between two points, by weak duality at low.nu.
+
+        The terms of the others are convex and least where they respond to nu; k's is concave and
+        least at an end. Unlike the sum of least terms it is short by the square of the width only.
+        """
+        ends = []
+        for rest in (low.rest, high.rest):
+            q = q_leaving(rest)
+            ends.append(a_k / q + b_k * q + low.nu * (rest - low.others))
+        return float(p.terms(low.t)[others].sum()) + min(ends)
+
     # The largest rest: k at its inflection, or where F_k reaches the least peak of the others.
     most = math.exp(-float(p.t_turn[k]) / m)
     if nu_most < price_of(most)[0]:
@@ -345,6 +357,15 @@ def _fixed_points(
         # Beyond what they want alone every term rises: the others' with U, k's with 1 - U.
         q_k = q_leaving(high.rest)
         if p.terms(low.t)[others].sum() + a_k / q_k + b_k * q_k > best * (1.0 + 1e-12):
+            continue
+        # Where minima merge, U - R(U) is flat and cannot be told from 0, but so is the objective.
+        known = min([best, *(each.objective for each in found)])
+        here = minimum(low) if abs(low.others - low.rest) <= 1e-11 else None
+        if here is not None:
+            known = min(known, here.objective)
+        if bound_between(low, high) >= known * (1.0 - 1e-12):
+            if here is not None and here.objective <= known:
+                found.append(here)
             continue
         width = high.rest - low.rest
         if width <= 1e-13 * high.rest:
