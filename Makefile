@@ -7,13 +7,20 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # One BLAS thread a process: two spinning threads on shared cores are many times slower than one.
 export OMP_NUM_THREADS := 1
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check browser bench clean
 
 demo: $(STAMP)
 	$(BIN)/fedsched demo --out demo
 
-test: check
+test: check browser
 	$(BIN)/pytest -n 2
+
+# The report is tested in a real browser. Where none can be installed those tests are skipped and
+# say so.
+browser:
+	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && apt-get update -qq && apt-get install -y -qq chromium chromium-driver >/dev/null; } \
+	  || echo "no browser: the report's browser tests will be skipped"
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
