@@ -17,8 +17,8 @@ def finite_array(name: str, values: ArrayLike, *, allow_zero: bool) -> NDArray[n
     except (TypeError, ValueError):
         raise InputError(f"{name} must be an array of numbers, got {values!r}") from None
     # One pass decides the common case; only a failing array is searched for its culprit.
-    low = array.min() if array.size else 1.0
-    if not (low >= 0.0 if allow_zero else low > 0.0) or not np.isfinite(array.max(initial=0.0)):
+    low, high = (array.min(), array.max()) if array.size else (1.0, 1.0)
+    if not ((low >= 0.0 if allow_zero else low > 0.0) and high < math.inf):
         bad = ~np.isfinite(array) | ((array < 0.0) if allow_zero else (array <= 0.0))
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         place = "" if not where else f"[{', '.join(map(str, where))}]"

@@ -280,12 +280,11 @@ class _Cheapest:
         most -= 2.0 * (m * low ** (m - 1)) ** 2 / q_low**3
         return least, most
 
-    def respond(self, floor: float) -> _Devices:
-        """The others, ready to respond to nu >= 0."""
+    def respond(self, floor: float, nu: float = 0.0) -> _Devices:
+        """The others, ready to respond to nu >= 0; they start where q is small and kappa is 1."""
         y_most = self.others if floor == 0.0 else np.minimum(self.others, 1.0 / floor**2)
-        return _Devices(
-            self.others, self.m, floor, y=y_most.copy(), y_least=self.y_turn, y_most=y_most
-        )
+        y = np.maximum(y_most - nu / self.m, self.y_turn)
+        return _Devices(self.others, self.m, floor, y=y, y_least=self.y_turn, y_most=y_most)
 
     def insert(self, others: PerDevice, own: float) -> PerDevice:
         """The draw probabilities of all, from those of the others and of k."""
@@ -325,8 +324,9 @@ def _falling_root(k: _Cheapest, floor: float, least: float) -> NewtonResult | No
     """The stationary point where k takes most: Newton from the least the others can take."""
     if not least < k.rest_turn:
         return None
-    devices, rest = k.respond(floor), least
+    rest = least
     nu, nu_slope = k.price_of(rest)
+    devices = k.respond(floor, nu)
     for _ in range(_SWEEPS):
         total, slope, moved = devices.sweep(nu)
         gap = total - rest

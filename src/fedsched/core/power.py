@@ -111,13 +111,30 @@ def lambert_w0(z: NDArray[np.float64]) -> NDArray[np.float64]:
         >>> bool(abs(lambert_w0(np.array([np.e]))[0] - 1.0) < 1e-15)
         True
     """
-    z = np.minimum(np.maximum(z, 1e-300), 1e300)
+    z = np.maximum(z, 1e-300)
+    np.minimum(z, 1e300, out=z)
     log_1z = np.log1p(z)
-    w = log_1z * (1.0 - np.log1p(log_1z) / (2.0 + log_1z))
+    w = np.log1p(log_1z)
+    w /= log_1z + 2.0
+    np.subtract(1.0, w, out=w)
+    w *= log_1z
     for _ in range(2):
         # In exact arithmetic the relative error e of w satisfies ln(z / w) - w = (1 + w) e + ...
-        gap = np.log(z / w) - w
-        w1 = 1.0 + w
-        scale = 2.0 * w1 * (w1 + gap * (2.0 / 3.0))
-        w *= 1.0 + (gap / w1) * (scale - gap) / (scale - 2.0 * gap)
+        gap = z / w
+        np.log(gap, out=gap)
+        gap -= w
+        w1 = w + 1.0
+        scale = gap * (2.0 / 3.0)
+        scale += w1
+        scale *= w1
+        scale *= 2.0
+        # w *= 1 + (gap / w1) (scale - gap) / (scale - 2 gap), in place
+        change = scale - gap
+        change *= gap
+        change /= w1
+        gap *= 2.0
+        scale -= gap
+        change /= scale
+        change += 1.0
+        w *= change
     return w

@@ -255,6 +255,8 @@ def _solution(shape: tuple[int, ...], answers: Sequence[_Answer]) -> Solution:
     """The answers of a batch as one solution."""
 
     def numbers(name: str, kind: type) -> NDArray[Any]:
+        if shape == ():
+            return np.asarray(getattr(answers[0], name), dtype=kind)
         return np.array([getattr(each, name) for each in answers], dtype=kind).reshape(shape)
 
     def devices(values: list[PerDevice]) -> PerDevice:
