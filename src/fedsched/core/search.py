@@ -346,6 +346,7 @@ def _fixed_points(
         most = _root(lambda rest: (price_of(rest)[0] - nu_most, price_of(rest)[1]), 0.0, most)[1]
     intervals = [(respond_to(0.0), respond_to(most))]
     found: list[_Minimum] = []
+    feasible = best
     while intervals:
         low, high = intervals.pop()
         # R(low) > high or R(high) < low: no fixed point in between.
@@ -359,12 +360,15 @@ def _fixed_points(
         if p.terms(low.t)[others].sum() + a_k / q_k + b_k * q_k > best * (1.0 + 1e-12):
             continue
         # Where minima merge, U - R(U) is flat and cannot be told from 0, but so is the objective.
+        here, bound = minimum(low), bound_between(low, high)
+        if low.others < 1.0:
+            feasible = min(feasible, here.objective)
+        if bound > feasible * (1.0 + 1e-14):
+            continue
+        stationary = abs(low.others - low.rest) <= 1e-11
         known = min([best, *(each.objective for each in found)])
-        here = minimum(low) if abs(low.others - low.rest) <= 1e-11 else None
-        if here is not None:
-            known = min(known, here.objective)
-        if bound_between(low, high) >= known * (1.0 - 1e-12):
-            if here is not None and here.objective <= known:
+        if bound >= min(known, here.objective if stationary else math.inf) * (1.0 - 1e-12):
+            if stationary and here.objective < known:
                 found.append(here)
             continue
         width = high.rest - low.rest
