@@ -103,12 +103,34 @@ def local_minimum(problem, leader):
     return found.fun * scale
 
 
-def test_minima_that_merge_are_counted_once():
-    # With two draws from two equal devices the even point turns into a saddle at b = 112 a / 27.
-    for price in 112.0 / 27.0 * (1.0 + np.array([-1e-8, 0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-4])):
-        result = search(np.full(2, price), np.ones(2), 2, 0.0)
-        assert result.certified
-        assert result.minima <= 2
+# With two draws from two equal devices the even point turns into a saddle at b = 112 a / 27.
+MERGING = 112.0 / 27.0
+
+
+@pytest.mark.parametrize(
+    "nudge",
+    [
+        -1e-4,
+        0.0,
+        1e-14,
+        1e-12,
+        1e-10,
+        1e-8,
+        1e-6,
+        1e-4,
+    ],
+)
+def test_minima_about_to_merge_are_certified_and_counted_once(nudge):
+    result = search(np.full(2, MERGING * (1.0 + nudge)), np.ones(2), 2, 0.0)
+    assert result.certified
+    assert result.minima == 1
+
+
+@pytest.mark.parametrize("nudge", [0.0, 1e-12, 1e-8, 1e-4])
+def test_the_value_is_right_where_minima_are_about_to_merge(nudge):
+    problem = DrawProblem(price=np.full(2, MERGING * (1.0 + nudge)), weight=1.0, draws=2)
+    _, value = searched(problem)
+    assert value <= reference_probabilities(**problem.arguments).objective * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ __all__ = ["SearchResult", "search"]
 
 _MOST_RESPONSES = 4_000
 _BOUNDS = 24
+# Points whose objectives differ by less, relatively, are not told apart: a tenth of the promise.
+_INDIFFERENT = 1e-10
 _BISECTIONS = 200
 
 
@@ -346,7 +348,6 @@ def _fixed_points(
         most = _root(lambda rest: (price_of(rest)[0] - nu_most, price_of(rest)[1]), 0.0, most)[1]
     intervals = [(respond_to(0.0), respond_to(most))]
     found: list[_Minimum] = []
-    feasible = best
     while intervals:
         low, high = intervals.pop()
         # R(low) > high or R(high) < low: no fixed point in between.
@@ -360,15 +361,12 @@ def _fixed_points(
         if p.terms(low.t)[others].sum() + a_k / q_k + b_k * q_k > best * (1.0 + 1e-12):
             continue
         # Where minima merge, U - R(U) is flat and cannot be told from 0, but so is the objective.
-        here, bound = minimum(low), bound_between(low, high)
-        if low.others < 1.0:
-            feasible = min(feasible, here.objective)
-        if bound > feasible * (1.0 + 1e-14):
-            continue
-        stationary = abs(low.others - low.rest) <= 1e-11
         known = min([best, *(each.objective for each in found)])
-        if bound >= min(known, here.objective if stationary else math.inf) * (1.0 - 1e-12):
-            if stationary and here.objective < known:
+        here = minimum(low) if abs(low.others - low.rest) <= 1e-9 else None
+        if here is not None:
+            known = min(known, here.objective)
+        if bound_between(low, high) >= known * (1.0 - _INDIFFERENT):
+            if here is not None and here.objective <= known:
                 found.append(here)
             continue
         width = high.rest - low.rest
