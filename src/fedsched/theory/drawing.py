@@ -1,0 +1,88 @@
+"""Pictures of the theory."""
+
+from typing import Any
+
+import numpy as np
+
+from fedsched.results.figures import subplots
+from fedsched.theory.bounds import (
+    corrected_bound,
+    corrected_step_limit,
+    printed_bound,
+    printed_step_limit,
+)
+from fedsched.theory.quadratics import (
+    TWO_QUADRATICS,
+    Participation,
+    Quadratics,
+    stationary_gradient_norm,
+    with_replacement,
+)
+
+__all__ = ["counterexample_figure", "counterexample_rows"]
+
+_TRUE, _CORRECTED, _PRINTED = "#000000", "#0072B2", "#D55E00"
+_POINTS = 60
+
+
+def _cases() -> dict[str, tuple[Quadratics, Participation, int, float]]:
+    """Title -> problem, design, local steps, and the range of steps in decades."""
+    camps = Quadratics(curvature=np.ones(1), minimum=np.repeat([[1.0], [-1.0]], 50, axis=0))
+    return {
+        "2 devices, 1 draw, K = 1": (TWO_QUADRATICS, with_replacement([0.5, 0.5], 1), 1, 4.0),
+        "100 devices, 10 draws, K = 10": (camps, with_replacement(np.full(100, 0.01), 10), 10, 3.0),
+    }
+
+
+def counterexample_rows() -> list[dict[str, Any]]:
+    """Truth and both bounds over step sizes, for devices in two camps that pull apart.
+
+    Rounds have gone on for ever, all alike, so nothing is left of the start.
+    """
+    rows: list[dict[str, Any]] = []
+    for title, (problem, each, steps, decades) in _cases().items():
+        constants, inverse = problem.constants(steps), [float((1.0 / each.probability).mean())]
+        least = float(each.probability.min())
+        limit = min(printed_step_limit(constants, least), corrected_step_limit(constants, inverse))
+        for gamma in limit * np.logspace(-decades, 0.0, _POINTS):
+            asked: dict[str, Any] = {"learning_rate": float(gamma), "start_gap": 0.0}
+            true = stationary_gradient_norm(problem, each, learning_rate=gamma, steps=steps)
+            rows.append(
+                {
+                    "case": title,
+                    "learning_rate": float(gamma),
+                    "true": true,
+                    "printed": printed_bound(constants, inverse, **asked).total,
+                    "corrected": corrected_bound(constants, inverse, **asked).total,
+                }
+            )
+    return rows
+
+
+def counterexample_figure(rows: list[dict[str, Any]]) -> Any:
+    """True gradient norm, printed bound and corrected bound over the step size."""
+    cases = list(dict.fromkeys(row["case"] for row in rows))
+    with subplots(1, len(cases), width=5.2 * len(cases), height=3.9) as (figure, axes):
+        for axis, case in zip(axes[0], cases, strict=True):
+            of_case = [row for row in rows if row["case"] == case]
+            step = np.array([row["learning_rate"] for row in of_case])
+            columns = {
+                name: np.array([row[name] for row in of_case])
+                for name in ("true", "printed", "corrected")
+            }
+            axis.plot(step, columns["corrected"], color=_CORRECTED, label="corrected bound")
+            axis.plot(step, columns["true"], color=_TRUE, label="truth")
+            axis.plot(
+                step, columns["printed"], color=_PRINTED, linestyle="--", label="printed bound"
+            )
+            axis.fill_between(
+                step, columns["printed"], columns["true"], color=_PRINTED, alpha=0.13,
+                where=columns["true"] > columns["printed"], linewidth=0,
+                label="truth above the printed bound",
+            )  # fmt: skip
+            axis.set(
+                xscale="log", yscale="log", title=case, xlabel="step size γ",
+                ylabel="mean E‖∇f‖² in the long run",
+            )  # fmt: skip
+        axes[0][0].legend(fontsize=8.5, loc="lower right")
+        return figure
