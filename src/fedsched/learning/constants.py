@@ -21,7 +21,7 @@ from fedsched.learning.local import minibatches
 from fedsched.learning.models import load_flat
 from fedsched.learning.partition import Indices, Partition
 
-__all__ = ["Estimate", "LearningConstants", "estimate_constants"]
+__all__ = ["Estimate", "LearningConstants", "estimate_constants", "measure_gradient"]
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # (outputs, labels) -> mean loss
 Vector: TypeAlias = NDArray[np.float64]
@@ -127,6 +127,26 @@ def estimate_constants(
         gradient_sq=float((whole**2).sum()),
         loss=float(np.dot(weight, losses)),
     )
+
+
+def measure_gradient(
+    *,
+    model: nn.Module,
+    dataset: Dataset,
+    partition: Partition,
+    parameters: NDArray[np.float32],
+    loss: Loss = functional.cross_entropy,
+) -> tuple[float, float]:
+    r""":math:`\|\nabla f\|^2` and f at one model, from every sample of every device."""
+    load_flat(model, parameters)
+    model.eval()
+    problem = _Problem(model, dataset, loss)
+    gradient, total = np.zeros(problem.dimension), 0.0
+    for n, weight in enumerate(partition.data_weight):
+        own, value = problem.gradient(partition.indices(n))
+        gradient += weight * own
+        total += weight * value
+    return float((gradient**2).sum()), float(total)
 
 
 @dataclass(frozen=True, kw_only=True)

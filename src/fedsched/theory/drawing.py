@@ -1,6 +1,6 @@
 """Pictures of the theory."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from fedsched.theory.quadratics import (
     with_replacement,
 )
 
-__all__ = ["counterexample_figure", "counterexample_rows"]
+if TYPE_CHECKING:
+    from fedsched.theory.runs import RunBound
+
+__all__ = ["bound_figure", "counterexample_figure", "counterexample_rows"]
 
 _TRUE, _CORRECTED, _PRINTED = "#000000", "#0072B2", "#D55E00"
 _POINTS = 60
@@ -85,4 +88,33 @@ def counterexample_figure(rows: list[dict[str, Any]]) -> Any:
                 ylabel="mean E‖∇f‖² in the long run",
             )  # fmt: skip
         axes[0][0].legend(fontsize=8.5, loc="lower right")
+        return figure
+
+
+def bound_figure(found: "RunBound") -> Any:
+    """Measured gradients over rounds, and the corrected bound on their mean until then.
+
+    Where the bound says nothing at the run's own step it is drawn for the largest it allows.
+    """
+    own = found.corrected()
+    gamma = found.learning_rate if own.conditions_met else found.corrected_step_limit
+    rounds = np.unique(np.geomspace(1, found.rounds, 80).round().astype(np.int64))
+    terms = [found.corrected(gamma, rounds=int(t)) for t in rounds]
+    label = f"corrected bound, γ = {gamma:.2g}" + (" (the run's)" if own.conditions_met else "")
+    with subplots(1, 1, width=6.4, height=4.0) as (figure, axes):
+        axis = axes[0][0]
+        axis.plot(rounds, [each.total for each in terms], color=_CORRECTED, label=label)
+        axis.plot(
+            rounds, [each.heterogeneity for each in terms], color=_CORRECTED, linewidth=0.9,
+            linestyle=":", label="of it: unlike devices that stay away",
+        )  # fmt: skip
+        axis.plot(
+            found.measured_round + 1, found.measured_gradient_sq, color=_TRUE, marker="o",
+            markersize=3.5, linewidth=0.9, label=f"measured ‖∇f‖², γ = {found.learning_rate:.2g}",
+        )  # fmt: skip
+        axis.set(
+            xscale="log", yscale="log", xlabel="round", ylabel="squared gradient norm",
+            title="What the theory allows and what was measured",
+        )  # fmt: skip
+        axis.legend(fontsize=8.5)
         return figure
