@@ -76,6 +76,7 @@ def test_estimates_come_within_ten_per_cent_of_least_squares(problem, seed):
     assert found.noise_sq.value == pytest.approx(noise_sq, rel=0.1)
     assert found.divergence_sq.value == pytest.approx(divergence_sq, rel=1e-4)
     assert found.gradient_sq == pytest.approx(gradient_sq, rel=1e-4)
+    assert gradient_sq < found.device_gradient_sq <= gradient_sq + divergence_sq
     assert found.smoothness.low <= smoothness <= found.smoothness.high
     assert found.noise_sq.low <= noise_sq <= found.noise_sq.high
     assert found.noise_sq.low < found.noise_sq.value < found.noise_sq.high

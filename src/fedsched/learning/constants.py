@@ -48,6 +48,7 @@ class LearningConstants:
         noise_sq: :math:`\nu^2`, the largest variance of a minibatch gradient among them.
         divergence_sq: :math:`\epsilon^2 = \max_n \|\nabla f_n - \nabla f\|^2` over all devices.
         gradient_sq: :math:`\|\nabla f\|^2`.
+        device_gradient_sq: the mean of :math:`\|\nabla f_n\|^2` over devices.
         loss: f.
     """
 
@@ -55,6 +56,7 @@ class LearningConstants:
     noise_sq: Estimate
     divergence_sq: Estimate
     gradient_sq: float
+    device_gradient_sq: float
     loss: float
 
 
@@ -125,6 +127,7 @@ def estimate_constants(
         noise_sq=_largest([first for first, _ in noise], [second for _, second in noise]),
         divergence_sq=Estimate(value=divergence_sq, low=divergence_sq, high=divergence_sq),
         gradient_sq=float((whole**2).sum()),
+        device_gradient_sq=float(np.dot(weight, (np.array(gradients) ** 2).sum(axis=1))),
         loss=float(np.dot(weight, losses)),
     )
 

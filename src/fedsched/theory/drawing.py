@@ -22,7 +22,7 @@ from fedsched.theory.quadratics import (
 if TYPE_CHECKING:
     from fedsched.theory.runs import RunBound
 
-__all__ = ["bound_figure", "counterexample_figure", "counterexample_rows"]
+__all__ = ["advice_figure", "bound_figure", "counterexample_figure", "counterexample_rows"]
 
 _TRUE, _CORRECTED, _PRINTED = "#000000", "#0072B2", "#D55E00"
 _POINTS = 60
@@ -117,4 +117,54 @@ def bound_figure(found: "RunBound") -> Any:
             title="What the theory allows and what was measured",
         )  # fmt: skip
         axis.legend(fontsize=8.5)
+        return figure
+
+
+def advice_figure(rows: list[dict[str, Any]], about: dict[str, Any]) -> Any:
+    """Time a round against rounds, with lines of equal time to the target; then what was measured.
+
+    Args:
+        rows: one a candidate, the best first, as ``fedsched advise --json`` prints them.
+        about: the weight rho and the computation time; and the rank correlation, if compared.
+    """
+    compared = "rank_correlation" in about
+    panels = 2 if compared else 1
+    kinds = list(dict.fromkeys((row["policy"], row["design"]) for row in rows))
+    with subplots(1, panels, width=6.2 * panels, height=4.4) as (figure, axes):
+        axis = axes[0][0]
+        for kind in kinds:
+            of_kind = [row for row in rows if (row["policy"], row["design"]) == kind]
+            x = [row["airtime_s_per_round"] + about["computation_s"] for row in of_kind]
+            y = [row["relative_rounds"] for row in of_kind]
+            axis.set(xscale="log", yscale="log")
+            axis.plot(x, y, linestyle="", marker="o", markersize=5, label=" ".join(kind))
+        best = rows[0]
+        at = (best["airtime_s_per_round"] + about["computation_s"], best["relative_rounds"])
+        across = np.geomspace(axis.get_xlim()[0], axis.get_xlim()[1], 50)
+        bottom, top = axis.get_ylim()
+        for factor in 2.0 ** np.arange(8):
+            axis.plot(across, factor * at[0] * at[1] / across, color="#999999", linewidth=0.7)
+        axis.annotate(best["label"], at, textcoords="offset points", xytext=(6, 8), fontsize=8.5)
+        axis.set(
+            xlim=across[[0, -1]], ylim=(bottom, top * 1.15), xlabel="time a round (s)",
+            ylabel="rounds, relative to full participation",
+            title="The trade-off (each grey line: twice the time)",
+        )  # fmt: skip
+        axis.legend(fontsize=8.5)
+        if compared:
+            axis = axes[0][1]
+            for kind in kinds:
+                of_kind = [
+                    row for row in rows
+                    if (row["policy"], row["design"]) == kind and row["measured_s"]
+                ]  # fmt: skip
+                axis.plot(
+                    [row["relative_time"] for row in of_kind],
+                    [row["measured_s"] for row in of_kind], linestyle="", marker="o", markersize=5,
+                )  # fmt: skip
+            axis.set(
+                xscale="log", yscale="log", xlabel="predicted time, relative to the best",
+                ylabel=f"measured time to {about['target']:g} (s)",
+                title=f"Measured: rank correlation {about['rank_correlation']:.2f}",
+            )  # fmt: skip
         return figure
