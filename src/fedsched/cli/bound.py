@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from fedsched.cli.output import print_json, print_table
 from fedsched.results.figures import FIGURE_SUFFIXES, save_figure
@@ -89,9 +90,12 @@ def _print(run: str, found: "RunBound") -> None:
         f"steps allowed: {found.printed_step_limit:.3g} by Theorem 1, {limit:.3g} by the corrected "
         f"bound; the run's is {found.learning_rate:g}"
     )
-    pairs = zip(found.measured_round, found.measured_gradient_sq, strict=True)
-    shown = ", ".join(f"{value:.4g} after {t}" for t, value in pairs)
-    click.echo(f"measured ‖∇f‖² by rounds done: {shown}")
+    places = np.unique(np.linspace(0, len(found.measured_round) - 1, 6).round().astype(int))
+    shown = ", ".join(
+        f"{found.measured_gradient_sq[place]:.4g} after {found.measured_round[place]}"
+        for place in places
+    )
+    click.echo(f"measured ‖∇f‖² by rounds done, {len(found.measured_round)} models: {shown}")
 
 
 def _row(name: str, step: str, bound: "Bound") -> list[str]:

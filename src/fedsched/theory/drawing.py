@@ -100,7 +100,9 @@ def bound_figure(found: "RunBound") -> Any:
     gamma = found.learning_rate if own.conditions_met else found.corrected_step_limit
     rounds = np.unique(np.geomspace(1, found.rounds, 80).round().astype(np.int64))
     terms = [found.corrected(gamma, rounds=int(t)) for t in rounds]
-    label = f"corrected bound, γ = {gamma:.2g}" + (" (the run's)" if own.conditions_met else "")
+    label = f"corrected bound on the mean so far, γ = {gamma:.2g}" + (
+        " (the run's)" if own.conditions_met else ""
+    )
     with subplots(1, 1, width=6.4, height=4.0) as (figure, axes):
         axis = axes[0][0]
         axis.plot(rounds, [each.total for each in terms], color=_CORRECTED, label=label)
