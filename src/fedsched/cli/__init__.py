@@ -17,6 +17,7 @@ _COMMANDS = {
     "reproduce": "every figure and table of the paper, at the scale you have time for",
     "report": "one page to look at, from run folders",
     "data": "fetch a data set (cifar10) into the cache, verified",
+    "policies": "every policy: what it reads, whether it is unbiased, where it comes from",
     "schedule": "schedule without training: probabilities, powers and airtime over many rounds",
 }
 
