@@ -29,7 +29,7 @@ from fedsched.results.runlog import (
     write_manifest,
 )
 from fedsched.results.tensorboard import EventFollower, events_are_current, write_events
-from fedsched.scheduling.policies import AbstractPolicy, make_policy, reads_of
+from fedsched.scheduling.policies import AbstractPolicy, make_policy, policy_info, reads_of
 from fedsched.simulation import ScheduleState, start, train
 from fedsched.wireless import AbstractChannel, make_channel
 from fedsched.wireless.clock import round_airtime_s
@@ -106,7 +106,12 @@ def _go_on(
     seed, last_round = scenario.run.seed, scenario.run.rounds - 1
     checkpoint = read_checkpoint(folder)
     if checkpoint is None:
-        about = {"update_bits": uplink.bits, "unread": _unread(scenario)}
+        about = {
+            "update_bits": uplink.bits,
+            "unread": _unread(scenario),
+            "devices": channel.devices,
+            "biased": policy_info(scenario.policy.kind).biased,
+        }
         write_manifest(folder, scenario.as_dict(), about)
         begin = start(channel=channel, policy=policy, seed=seed)
         checkpoint = Checkpoint(

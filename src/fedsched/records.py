@@ -99,3 +99,4 @@ class TrainedRound:
     train_loss: float  # sum of weight * loss: an unbiased estimate of the global loss; may be NaN
     accuracy: float  # on the test set; NaN in rounds without evaluation
     test_loss: float
+    worst_power_w: float = float("nan")  # largest average of P q so far of any device

@@ -50,7 +50,8 @@ class ScheduleState:
     round: int
     channel: ChannelState
     policy: PolicyState
-    memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # of the aggregator
+    # Of training: what the aggregator remembers, and the sum of P q of each device.
+    memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def start(*, channel: AbstractChannel, policy: AbstractPolicy, seed: int) -> ScheduleState:
@@ -181,8 +182,10 @@ def train(
     if aggregator not in AGGREGATORS:
         raise UnknownNameError("aggregator", aggregator, AGGREGATORS)
     current = start(channel=channel, policy=policy, seed=seed) if state is None else state
-    if aggregator == "memory" and not current.memory:
-        current = replace(current, memory=empty_memory(channel.devices, len(parameters)))
+    memory = {"spent_w": np.zeros(channel.devices)}
+    if aggregator == "memory":
+        memory |= empty_memory(channel.devices, len(parameters))
+    current = replace(current, memory={**memory, **current.memory})
     while current.round <= last_round:
         t, model = current.round, parameters
 
@@ -200,6 +203,9 @@ def train(
             channel=channel, policy=policy, uplink=uplink, seed=seed, state=current,
             measure=measure, feedback_bits=feedback_bits,
         )  # fmt: skip
+        decision = scheduled.decision
+        spent_w = current.memory["spent_w"] + decision.power_w * decision.probability
+        current = replace(current, memory={**current.memory, "spent_w": spent_w})
         notes = _Notes(keep=isinstance(policy, AbstractChoicePolicy) and policy.keeps_updates)
         updates = notes.passing(pool.train_cohort(model, scheduled.cohort.device, t))
         if aggregator == "memory":
@@ -230,6 +236,7 @@ def train(
                 train_loss=math.fsum(losses) if losses else math.nan,
                 accuracy=math.nan if evaluation is None else evaluation.accuracy,
                 test_loss=math.nan if evaluation is None else evaluation.loss,
+                worst_power_w=float(spent_w.max()) / current.round,
             ),
             current,
         )

@@ -14,6 +14,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "demo": "train lyapunov and uniform on digits and show how much faster the target is reached",
     "run": "train a scenario under the radio clock; run it again to resume",
+    "compare": "train with many policies on one scenario and the same channel draws",
     "reproduce": "every figure and table of the paper, at the scale you have time for",
     "report": "one page to look at, from run folders",
     "data": "fetch a data set (cifar10) into the cache, verified",

@@ -23,6 +23,7 @@ from fedsched.scheduling.policies import (
     STARTS,
     AbstractPolicy,
     make_policy,
+    policy_info,
     reads_of,
 )
 from fedsched.simulation import schedule
@@ -230,7 +231,9 @@ def _print(reports: list[dict[str, Any]], title: str) -> None:
               "worst mean power W", "seconds"]  # fmt: skip
     rows = [
         [
-            report["policy"] + (f" ({report['design']})" if report["design"] else ""),
+            report["policy"]
+            + (f" ({report['design']})" if report["design"] else "")
+            + (" (biased)" if policy_info(report["policy"]).biased else ""),
             "-" if report["policy"] == "full" else str(report["draws"]),
             f"{report['airtime_s_per_round']:.4f}",
             f"{report['devices_per_round']:.2f}",

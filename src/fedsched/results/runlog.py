@@ -36,7 +36,7 @@ MANIFEST, ROUNDS, MODEL = "manifest.json", "rounds.arrows", "model.npz"
 _PACKAGES = ("fedsched", "numpy", "torch", "pyarrow")
 _NUMBERS = (
     "airtime_s", "train_loss", "test_accuracy", "test_loss", "mean_inverse_probability",
-    "residual", "mean_power_w", "feedback_s",
+    "residual", "mean_power_w", "feedback_s", "worst_power_w",
 )  # fmt: skip
 
 
@@ -94,6 +94,7 @@ def _row(done: TrainedRound, airtime_s: float) -> dict[str, Any]:
         "residual": scheduled.decision.residual,
         "mean_power_w": float(spent_w.mean()),
         "feedback_s": scheduled.feedback_s,
+        "worst_power_w": done.worst_power_w,
         "rejected": done.rejected,
         "device": cohort.device.tolist(),
         "weight": cohort.weight.tolist(),
@@ -147,6 +148,9 @@ class LogWriter:
         else:
             with self._path.open("rb+") as file:
                 file.truncate(length)
+            # A log keeps the columns it was begun with, also by an earlier version.
+            with self._path.open("rb") as file:
+                self._schema = self._arrow.ipc.open_stream(file).schema
         self.length = length
 
     def add(self, done: TrainedRound, airtime_s: float) -> None:
@@ -185,6 +189,10 @@ class RunLog:
     def column(self, name: str) -> NDArray[np.float64]:
         """A column of numbers, one a round."""
         return np.asarray(self.table[name].to_numpy(), dtype=np.float64)
+
+    def has(self, name: str) -> bool:
+        """Whether the log has a column; those of earlier versions lack some."""
+        return name in self.table.column_names
 
     def lists(self, name: str) -> list[list[float]]:
         """A column of lists, one a round."""

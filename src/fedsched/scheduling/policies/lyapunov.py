@@ -51,9 +51,10 @@ class Lyapunov(AbstractPolicy):
         floor: a least probability for every reachable device.
         data_weight: p, each device's share of the data; equal shares if None.
         as_printed: Theorem 2 with the paper's ln(2)^2.
-        start: "empty" queues as in the paper, or "budget": the queue at which Theorem 2 gives
-            Pbar at the first gain of each device. An empty queue sends at the peak, and a device
-            that is almost sure to take part then carries the peak in its queue for long.
+        start: "empty" queues as in the paper, or "budget": the queue at which Theorem 2 gives, at
+            the first gain of each device, the power that the uniform policy would have. An empty
+            queue sends at the peak, and a device that is almost sure to take part then carries
+            the peak in its queue for long.
         scale_v: take v as that of lambda = 100, and V = v * 100 / lambda: the powers depend on
             V lambda / Z alone, so one v then serves every lambda.
         power: "queue", or "constant": the frequency decides the power, not Theorem 2.
@@ -94,11 +95,18 @@ class Lyapunov(AbstractPolicy):
         begin = np.zeros(devices) if self.start == "empty" else np.full(devices, np.nan)
         return {"queue": begin, **(self._tracked.init(devices) if self._tracked else {})}
 
+    def _start_w(self, devices: int) -> float:
+        q, _ = self.design.uniform(devices)
+        return min(self.uplink.max_power_w, self.budget_w / q)
+
     @property
     def _tracked(self) -> TrackedPower | None:
         if self.power == "queue":
             return None
-        return TrackedPower(uplink=self.uplink, budget_w=self.budget_w)
+        many = 10_000  # so many that the design takes its number of draws from them
+        return TrackedPower(
+            uplink=self.uplink, budget_w=self.budget_w, draws=many * self.design.uniform(many)[0]
+        )
 
     def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
         """Powers by Theorem 2, then the probabilities of the design; the queues move on."""
@@ -113,7 +121,9 @@ class Lyapunov(AbstractPolicy):
         v = self.v * 100.0 / self.lam if self.scale_v else self.v
         cost = v * self.lam * self.uplink.bits / self.uplink.bandwidth_hz
         if self.start == "budget":
-            queue = fill_queue(queue, gain, self.budget_w, cost=cost, noise=self.uplink.noise_w)
+            queue = fill_queue(
+                queue, gain, self._start_w(len(gain)), cost=cost, noise=self.uplink.noise_w
+            )
         if len(g) == 0:
             decision = nobody(len(gain))
             return decision, self._next(queue, decision, state)

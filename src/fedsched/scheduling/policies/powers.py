@@ -67,6 +67,7 @@ class QueuePower(AbstractPower):
 
     v: float
     lam: float
+    draws: int = 1  # m: the queues begin at the power Pbar N / m
 
     @property
     def _cost(self) -> float:
@@ -109,7 +110,11 @@ class QueuePower(AbstractPower):
 
     def _queue(self, gain: PerDevice, state: State) -> PerDevice:
         return fill_queue(
-            state["queue"], gain, self.budget_w, cost=self._cost, noise=self.uplink.noise_w
+            state["queue"],
+            gain,
+            min(self.uplink.max_power_w, self.budget_w * max(1.0, len(gain) / self.draws)),
+            cost=self._cost,
+            noise=self.uplink.noise_w,
         )
 
 
@@ -118,14 +123,21 @@ class QueuePower(AbstractPower):
 class TrackedPower(AbstractPower):
     r"""Constant power that spends the budget at the frequency with which a device takes part.
 
-    With :math:`f = (1 + \sum q) / (1 + t)`, the frequency seen so far and one time more,
+    The frequency is estimated from what was seen, beginning at m / N:
+    :math:`f = (1 + \sum q) / (N/m + t)`, and
 
-    .. math:: P = \min\{P_{\max}, \; \bar P / f, \; (t + 1) \bar P - \text{spent}\} .
+    .. math:: P = \min\{P_{\max}, \; \bar P / f, \; (t + N/m) \bar P - \text{spent}\} .
 
-    The last term is what is left of the budget up to now, at least Pbar: the average is kept in
-    every round, however unevenly a device is chosen. Once the frequency has settled the power is
-    constant.
+    The last term is what is left of the budget, with one upload in advance: after T rounds the
+    average is at most :math:`\bar P (1 + N / (m T))`, however unevenly a device is chosen. A
+    device that has used it all sends with Pbar. Once the frequency has settled the power is
+    constant; where it is m / N it is so at once, up to chance.
+
+    Attributes:
+        draws: m, the devices a round that are expected.
     """
+
+    draws: float = 1.0
 
     def init(self, devices: int) -> State:
         """Nothing spent, nothing seen."""
@@ -138,9 +150,8 @@ class TrackedPower(AbstractPower):
     def power_w(self, gain: PerDevice, state: State) -> PerDevice:
         """Budget over frequency, within what is left."""
         check_size(gain, state["taken"])
-        rounds = float(state["rounds"]) + 1.0
+        rounds = float(state["rounds"]) + max(1.0, len(gain) / self.draws)
         steady = self.budget_w * rounds / (1.0 + state["taken"])
-        # Rounding may leave a little less than the budget of one round.
         left = np.maximum(self.budget_w * rounds - state["spent"], self.budget_w)
         power = np.minimum(np.minimum(steady, left), self.uplink.max_power_w)
         return np.where(np.isnan(gain), 0.0, power)
@@ -185,13 +196,13 @@ def fill_queue(
 
 
 def make_power(
-    name: str, *, uplink: Uplink, budget_w: float, v: float, lam: float
+    name: str, *, uplink: Uplink, budget_w: float, v: float, lam: float, draws: int = 1
 ) -> AbstractPower:
     """The rule of that name: "queue" or "constant"."""
     if name == "queue":
-        return QueuePower(uplink=uplink, budget_w=budget_w, v=v, lam=lam)
+        return QueuePower(uplink=uplink, budget_w=budget_w, v=v, lam=lam, draws=draws)
     if name == "constant":
-        return TrackedPower(uplink=uplink, budget_w=budget_w)
+        return TrackedPower(uplink=uplink, budget_w=budget_w, draws=draws)
     raise UnknownNameError("power", name, POWERS)
 
 

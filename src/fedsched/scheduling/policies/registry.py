@@ -1,7 +1,7 @@
 """Policies by name: what each reads, where it comes from, and how it is made."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -10,7 +10,19 @@ from fedsched.errors import InputError, UnknownNameError
 from fedsched.records import PerDevice
 from fedsched.scheduling.designs import make_design
 from fedsched.scheduling.policies.base import AbstractPolicy, Need
+from fedsched.scheduling.policies.clustered import Clustered
+from fedsched.scheduling.policies.loss_based import (
+    ActiveFL,
+    Oort,
+    PowerOfChoice,
+    StalePowerOfChoice,
+)
 from fedsched.scheduling.policies.lyapunov import Lyapunov
+from fedsched.scheduling.policies.norm_based import (
+    ImportanceChannel,
+    NormThreshold,
+    OptimalSampling,
+)
 from fedsched.scheduling.policies.powers import make_power
 from fedsched.scheduling.policies.uniform import Full, Uniform
 from fedsched.scheduling.policies.wireless_rules import (
@@ -119,12 +131,15 @@ def _full(o: PolicyOptions) -> AbstractPolicy:
         uplink=o.uplink,
         budget_w=o.budget_w,
         data_weight=o.data_weight,
-        power=_rule(o, "constant") if o.power == "queue" else None,
+        # Everybody takes part, whatever m: queues begin at the budget itself.
+        power=_rule(replace(o, draws=2**31), "constant") if o.power == "queue" else None,
     )
 
 
 def _rule(o: PolicyOptions, own: str) -> Any:
-    return make_power(o.power or own, uplink=o.uplink, budget_w=o.budget_w, v=o.v, lam=o.lam)
+    return make_power(
+        o.power or own, uplink=o.uplink, budget_w=o.budget_w, v=o.v, lam=o.lam, draws=o.draws
+    )
 
 
 def _simple(kind: Any, *names: str, own: str = "constant", **fixed: Any) -> Any:
@@ -221,6 +236,98 @@ _OWN: dict[str, PolicyInfo] = {
         unbiased="yes",
         weights=_HH,
         reference="Luo et al. 2022, arXiv 2112.11256",
+    ),
+    "power-of-choice": PolicyInfo(
+        make=_simple(PowerOfChoice, "candidates"),
+        about="the m largest losses among d devices that are asked",
+        needs=PowerOfChoice.needs,
+        unbiased="no",
+        weights=_AVG,
+        reference="Cho, Wang, Joshi 2020 (pow-d), arXiv 2010.01243",
+        reads=frozenset({"draws", "candidates"}),
+    ),
+    "power-of-choice-cheap": PolicyInfo(
+        make=_simple(PowerOfChoice, "candidates", measure="batch-loss"),
+        about="power-of-choice by the loss of one minibatch",
+        needs=PowerOfChoice.needs,
+        unbiased="no",
+        weights=_AVG,
+        reference="Cho, Wang, Joshi 2020 (cpow-d), arXiv 2010.01243",
+        reads=frozenset({"draws", "candidates"}),
+    ),
+    "power-of-choice-stale": PolicyInfo(
+        make=_simple(StalePowerOfChoice, "candidates"),
+        about="power-of-choice by the loss of a device's last training; nobody is asked",
+        needs=StalePowerOfChoice.needs,
+        unbiased="no",
+        weights=_AVG,
+        reference="Cho, Wang, Joshi 2020 (rpow-d), arXiv 2010.01243",
+        reads=frozenset({"draws", "candidates"}),
+    ),
+    "clustered-sizes": PolicyInfo(
+        make=_simple(Clustered),
+        about="one draw from each of m strata by data size",
+        needs=frozenset(),
+        unbiased="yes",
+        weights="count / m",
+        reference="Fraboni et al. 2021 (Algorithm 1), arXiv 2105.05883",
+    ),
+    "clustered-similarity": PolicyInfo(
+        make=_simple(Clustered, similar=True),
+        about="one draw from each of m clusters of similar updates",
+        needs=frozenset({Need.STALE}),
+        unbiased="yes",
+        weights="count / m",
+        reference="Fraboni et al. 2021 (Algorithm 2), arXiv 2105.05883",
+    ),
+    "active-fl": PolicyInfo(
+        make=_simple(ActiveFL),
+        about="a softmax of the losses seen last, some at random",
+        needs=ActiveFL.needs,
+        unbiased="no",
+        weights=_AVG,
+        reference="Goetz et al. 2019, arXiv 1909.12641",
+    ),
+    "importance-channel": PolicyInfo(
+        make=_simple(ImportanceChannel, "rho"),
+        about="draws by update norm over the root of upload time",
+        needs=ImportanceChannel.needs,
+        unbiased="yes",
+        weights=_HH,
+        reference="Ren et al. 2020, arXiv 2004.00490",
+        reads=frozenset({"draws", "rho"}),
+    ),
+    "norm-threshold": PolicyInfo(
+        make=_simple(NormThreshold),
+        about="who has a large update sends it; the others count as zero",
+        needs=NormThreshold.needs,
+        unbiased="no",
+        weights="share of the data",
+        reference="in the style of Ribero, Vikalo 2020, arXiv 2007.15197",
+    ),
+    "ocs": PolicyInfo(
+        make=_simple(OptimalSampling),
+        about="independent coins by update norm, of least variance",
+        needs=OptimalSampling.needs,
+        unbiased="yes",
+        weights=_HT,
+        reference="Chen, Horvath, Richtarik 2022 (OCS), arXiv 2010.13723",
+    ),
+    "aocs": PolicyInfo(
+        make=_simple(OptimalSampling, approximate=True),
+        about="OCS from sums of norms alone",
+        needs=OptimalSampling.needs,
+        unbiased="yes",
+        weights=_HT,
+        reference="Chen, Horvath, Richtarik 2022 (AOCS), arXiv 2010.13723",
+    ),
+    "oort": PolicyInfo(
+        make=_simple(Oort),
+        about="loss seen last times speed, with exploration",
+        needs=Oort.needs,
+        unbiased="no",
+        weights=_AVG,
+        reference="Lai et al. 2021, OSDI",
     ),
 }
 POLICIES = tuple(_OWN)
