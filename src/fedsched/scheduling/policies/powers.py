@@ -126,12 +126,14 @@ class TrackedPower(AbstractPower):
     The frequency is estimated from what was seen, beginning at m / N:
     :math:`f = (1 + \sum q) / (N/m + t)`, and
 
-    .. math:: P = \min\{P_{\max}, \; \bar P / f, \; (t + N/m) \bar P - \text{spent}\} .
+    .. math:: P = \bar P / f \text{ within the peak, and half of it while more than }
+              (t + N/m) \bar P \text{ would be spent.}
 
-    The last term is what is left of the budget, with one upload in advance: after T rounds the
-    average is at most :math:`\bar P (1 + N / (m T))`, however unevenly a device is chosen. A
-    device that has used it all sends with Pbar. Once the frequency has settled the power is
-    constant; where it is m / N it is so at once, up to chance.
+    Halving is the safeguard: a device that has run ahead of its budget by more than one upload
+    spends less than the budget until it is back, however wrong the estimate. Nothing sharper, as
+    a device that is chosen by luck runs ahead half of the time, and sending very softly costs
+    everybody airtime. Once the frequency has settled the power is constant; where it is m / N it
+    is so at once, up to chance.
 
     Attributes:
         draws: m, the devices a round that are expected.
@@ -152,8 +154,8 @@ class TrackedPower(AbstractPower):
         check_size(gain, state["taken"])
         rounds = float(state["rounds"]) + max(1.0, len(gain) / self.draws)
         steady = self.budget_w * rounds / (1.0 + state["taken"])
-        left = np.maximum(self.budget_w * rounds - state["spent"], self.budget_w)
-        power = np.minimum(np.minimum(steady, left), self.uplink.max_power_w)
+        ahead = state["spent"] + steady > self.budget_w * (rounds + 1.0) * (1.0 + 1e-9)
+        power = np.minimum(np.where(ahead, 0.5, 1.0) * steady, self.uplink.max_power_w)
         return np.where(np.isnan(gain), 0.0, power)
 
     def after(
