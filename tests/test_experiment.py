@@ -454,6 +454,9 @@ class BrokenDevice(AbstractTrainingPool):
                 LocalUpdate(delta=broken, loss=np.nan, steps=2) if device == self.device else update
             )
 
+    def losses(self, parameters, devices, round, *, whole):  # noqa: A002 - the project's word
+        return self.pool.losses(parameters, devices, round, whole=whole)
+
     def evaluate(self, parameters):
         return self.pool.evaluate(parameters)
 

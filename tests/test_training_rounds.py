@@ -38,6 +38,10 @@ class FakePool(AbstractTrainingPool):
             loss = np.nan if device in self.broken else 10.0 * device
             yield LocalUpdate(delta=delta, loss=loss, steps=1)
 
+    def losses(self, parameters, devices, round, *, whole):  # noqa: A002 - the project's word
+        del parameters, round
+        yield from (float(device) + whole for device in devices)
+
     def evaluate(self, parameters):
         self.evaluated.append(parameters.copy())
         return Evaluation(accuracy=float(parameters[0]), loss=1.0)
@@ -49,13 +53,17 @@ class FakePool(AbstractTrainingPool):
 def scheduled(policy="lyapunov", channel=None):
     channel = channel or Rayleigh(np.linspace(0.5, 2.0, DEVICES))
     made = make_policy(policy, uplink=PAPER_UPLINK, draws=3)
-    return schedule(channel=channel, policy=made, uplink=PAPER_UPLINK, seed=2)
+    return {"channel": channel, "policy": made, "uplink": PAPER_UPLINK, "seed": 2}
 
 
 def trained(pool, rounds, *, eval_every=3, x=None, **where):
     x = pool.initial_parameters if x is None else x
     running = train(
-        scheduled(**where), pool=pool, parameters=x, eval_every=eval_every, last_round=rounds - 1
+        **scheduled(**where),
+        pool=pool,
+        parameters=x,
+        eval_every=eval_every,
+        last_round=rounds - 1,
     )
     return [done for done, _ in running]
 
@@ -163,9 +171,9 @@ def test_the_model_is_evaluated_every_so_often_and_at_the_end(rounds, eval_every
 def test_the_states_are_those_of_the_schedule():
     pool = FakePool()
     running = train(
-        scheduled(), pool=pool, parameters=pool.initial_parameters, eval_every=2, last_round=4
+        **scheduled(), pool=pool, parameters=pool.initial_parameters, eval_every=2, last_round=4
     )
-    for (_, state), (_, wanted) in zip(running, islice(scheduled(), 5), strict=True):
+    for (_, state), (_, wanted) in zip(running, islice(schedule(**scheduled()), 5), strict=True):
         assert state.round == wanted.round
         np.testing.assert_array_equal(state.policy["queue"], wanted.policy["queue"])
 

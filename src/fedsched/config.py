@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.scheduling.policies import READS
+from fedsched.learning.aggregation import AGGREGATORS
+from fedsched.scheduling.policies import POWERS, STARTS, reads_of
 
 __all__ = [
     "ChannelSection",
@@ -57,9 +58,10 @@ class UplinkSection:
     budget_w: float = 1.0
     access: str = "tdma"  # "tdma": devices take turns; "parallel": the slowest decides
     computation_s: float = 0.0  # of a round, the same for all devices
+    feedback_bits: float = 64.0  # of the report of a device that a policy asks before it decides
 
     def __post_init__(self) -> None:
-        for name in ("bandwidth_hz", "noise_w", "max_power_w", "budget_w"):
+        for name in ("bandwidth_hz", "noise_w", "max_power_w", "budget_w", "feedback_bits"):
             positive_number(f"uplink.{name}", getattr(self, name))
         if self.bits is not None:
             positive_number("uplink.bits", self.bits)
@@ -79,17 +81,33 @@ class PolicySection:
     v: float = 100.0
     qmin: float = 0.0
     as_printed: bool = False
+    power: str | None = None  # "queue" or "constant"; the policy's own if left out
+    start: str = "empty"  # of the power queues: "empty", or "budget" at the first gain
+    scale_v: bool = False  # V = v * 100 / lam
+    candidates: int | None = None  # devices that power-of-choice asks, that fedcs considers
+    deadline_s: float | None = None  # of fedcs
+    rho: float = 0.5  # of importance-channel: variance (1) against time (0)
 
     def __post_init__(self) -> None:
         whole_number("policy.draws", self.draws)
         positive_number("policy.lam", self.lam)
         positive_number("policy.v", self.v)
+        if self.power not in (None, *POWERS):
+            raise UnknownNameError("policy.power", str(self.power), POWERS)
+        if self.start not in STARTS:
+            raise UnknownNameError("policy.start", self.start, STARTS)
+        if self.candidates is not None:
+            whole_number("policy.candidates", self.candidates)
+        if self.deadline_s is not None:
+            positive_number("policy.deadline_s", self.deadline_s)
+        if not 0.0 < self.rho < 1.0:
+            raise InputError(f"policy.rho must lie in (0, 1), got {self.rho}; 1 is variance alone")
         if not 0.0 <= self.qmin < 1.0:
             raise InputError(
                 f"policy.qmin must lie in [0, 1), got {self.qmin}; it is a probability"
             )
         # What the policy does not read is set to its default, so that equal runs compare equal.
-        reads = READS.get(self.kind)
+        reads = reads_of(self.kind, self.power)
         if reads is not None:
             for each in dataclasses.fields(self):
                 if each.name != "kind" and each.name not in reads:
@@ -121,11 +139,14 @@ class TrainingSection:
     steps: int = 10
     batch_size: int = 32
     learning_rate: float = 0.01
+    aggregator: str = "sum"  # of weighted updates; "memory": the latest update of every device
 
     def __post_init__(self) -> None:
         whole_number("training.steps", self.steps)
         whole_number("training.batch_size", self.batch_size)
         positive_number("training.learning_rate", self.learning_rate)
+        if self.aggregator not in AGGREGATORS:
+            raise UnknownNameError("training.aggregator", self.aggregator, AGGREGATORS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,8 +29,8 @@ from fedsched.results.runlog import (
     write_manifest,
 )
 from fedsched.results.tensorboard import EventFollower, events_are_current, write_events
-from fedsched.scheduling.policies import READS, AbstractPolicy, make_policy
-from fedsched.simulation import ScheduleState, schedule, start, train
+from fedsched.scheduling.policies import AbstractPolicy, make_policy, policy_info, reads_of
+from fedsched.simulation import ScheduleState, start, train
 from fedsched.wireless import AbstractChannel, make_channel
 from fedsched.wireless.clock import round_airtime_s
 
@@ -106,7 +106,12 @@ def _go_on(
     seed, last_round = scenario.run.seed, scenario.run.rounds - 1
     checkpoint = read_checkpoint(folder)
     if checkpoint is None:
-        about = {"update_bits": uplink.bits, "unread": _unread(scenario)}
+        about = {
+            "update_bits": uplink.bits,
+            "unread": _unread(scenario),
+            "devices": channel.devices,
+            "biased": policy_info(scenario.policy.kind).biased,
+        }
         write_manifest(folder, scenario.as_dict(), about)
         begin = start(channel=channel, policy=policy, seed=seed)
         checkpoint = Checkpoint(
@@ -116,20 +121,31 @@ def _go_on(
     log = LogWriter(folder, length=checkpoint.log_length)
     log_grew()
     state = ScheduleState(
-        round=checkpoint.round, channel=checkpoint.channel, policy=checkpoint.policy
+        round=checkpoint.round,
+        channel=checkpoint.channel,
+        policy=checkpoint.policy,
+        memory=checkpoint.memory,
     )
     airtime_s, parameters = checkpoint.airtime_s, checkpoint.parameters
     if checkpoint.round <= last_round:
         rounds = train(
-            schedule(channel=channel, policy=policy, uplink=uplink, seed=seed, state=state),
+            channel=channel,
+            policy=policy,
+            uplink=uplink,
+            seed=seed,
+            state=state,
             pool=pool,
             parameters=checkpoint.parameters,
             eval_every=scenario.run.eval_every,
             last_round=last_round,
+            feedback_bits=scenario.uplink.feedback_bits,
+            aggregator=scenario.training.aggregator,
         )
         accuracy: float | None = None
         for done, state in rounds:
-            on_air_s = round_airtime_s(done.scheduled.upload_s, scenario.uplink.access)
+            # Reports take turns whatever the access: the server waits for all before it decides.
+            on_air_s = done.scheduled.feedback_s
+            on_air_s += round_airtime_s(done.scheduled.upload_s, scenario.uplink.access)
             log.add(done, on_air_s)
             airtime_s += on_air_s
             parameters = done.parameters
@@ -154,6 +170,7 @@ def _checkpoint(
         parameters=done.parameters,
         policy=state.policy,
         channel=state.channel,
+        memory=state.memory,
     )
 
 
@@ -197,12 +214,18 @@ def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
         budget_w=scenario.uplink.budget_w,
         floor=section.qmin,
         as_printed=section.as_printed,
+        power=section.power,
+        start=section.start,
+        scale_v=section.scale_v,
+        candidates=section.candidates,
+        deadline_s=section.deadline_s,
+        rho=section.rho,
     )
 
 
 def _unread(scenario: Scenario) -> list[str]:
     """Fields of the scenario that its policy does not read."""
-    reads = READS.get(scenario.policy.kind)
+    reads = reads_of(scenario.policy.kind, scenario.policy.power)
     if reads is None:
         return []
     names = {each.name for each in dataclasses.fields(scenario.policy)} - {"kind"}

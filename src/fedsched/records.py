@@ -9,7 +9,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cohort", "Decision", "PerDevice", "ScheduledRound", "TrainedRound"]
+__all__ = [
+    "Cohort",
+    "Decision",
+    "Experience",
+    "Feedback",
+    "PerDevice",
+    "ScheduledRound",
+    "TrainedRound",
+]
 
 PerDevice: TypeAlias = NDArray[np.float64]  # shape (..., devices)
 
@@ -22,6 +30,9 @@ class Decision:
     draw_probability: PerDevice | None  # omega, of one draw; None where nothing is drawn
     power_w: PerDevice  # transmit power if it takes part
     residual: float  # largest optimality residual of the round's problem; 0 for closed forms
+    cohort: "Cohort | None" = None  # for policies that choose while they decide
+    # Whether ``probability`` is only the 0 or 1 of a choice already made: 1/q then means nothing.
+    deterministic: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +52,25 @@ class Cohort:
         return len(self.device)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Feedback:
+    """What a policy is told in a round besides the gains."""
+
+    chance: NDArray[np.float64]  # uniform in [0, 1), shape (3, devices): all the luck it may use
+    device: NDArray[np.int64]  # who was asked, in the order asked
+    value: NDArray[np.float64]  # what they answered, shape as device
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Experience:
+    """What the server learns of a cohort by training it."""
+
+    device: NDArray[np.int64]  # whose updates arrived and were finite
+    loss: NDArray[np.float64]  # mean loss of the local steps
+    norm: NDArray[np.float64]  # Euclidean norm of the update
+    update: NDArray[np.float32] | None  # the updates themselves, for policies that keep them
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScheduledRound:
     """One round of scheduling: what was seen, decided and drawn, and what it cost on air."""
@@ -51,11 +81,12 @@ class ScheduledRound:
     decision: Decision
     cohort: Cohort
     upload_s: NDArray[np.float64]  # airtime of each member, shape as cohort.device
+    feedback_s: float = 0.0  # airtime of the reports the policy asked for before it decided
 
     @property
     def airtime_s(self) -> float:
-        """Seconds on air: members take turns."""
-        return float(self.upload_s.sum())
+        """Seconds on air: reports first, then the members take turns."""
+        return self.feedback_s + float(self.upload_s.sum())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,3 +99,4 @@ class TrainedRound:
     train_loss: float  # sum of weight * loss: an unbiased estimate of the global loss; may be NaN
     accuracy: float  # on the test set; NaN in rounds without evaluation
     test_loss: float
+    worst_power_w: float = float("nan")  # largest average of P q so far of any device

@@ -14,11 +14,13 @@ __all__ = ["main"]
 _COMMANDS = {
     "demo": "train lyapunov and uniform on digits and show how much faster the target is reached",
     "run": "train a scenario under the radio clock; run it again to resume",
+    "compare": "train with many policies on one scenario and the same channel draws",
     "reproduce": "every figure and table of the paper, at the scale you have time for",
     "report": "one page to look at, from run folders",
     "data": "fetch a data set (cifar10) into the cache, verified",
     "advise": "rank m, lambda, V and design by predicted time to a target, before any training",
     "bound": "the convergence bound of a run, beside its measured gradients",
+    "policies": "every policy: what it reads, whether it is unbiased, where it comes from",
     "schedule": "schedule without training: probabilities, powers and airtime over many rounds",
 }
 

@@ -17,7 +17,15 @@ from fedsched.results.files import output_path
 from fedsched.results.schedule_table import SUFFIXES, write_schedule
 from fedsched.results.tally import ScheduleTally
 from fedsched.scheduling.designs import DESIGNS
-from fedsched.scheduling.policies import POLICIES, AbstractPolicy, make_policy
+from fedsched.scheduling.policies import (
+    POLICIES,
+    POWERS,
+    STARTS,
+    AbstractPolicy,
+    make_policy,
+    policy_info,
+    reads_of,
+)
 from fedsched.simulation import schedule
 from fedsched.wireless import CHANNELS, AbstractChannel, make_channel
 
@@ -45,6 +53,11 @@ class _Case:
     qmin: float
     as_printed: bool
     uplink: Uplink
+    power: str | None
+    start: str
+    scale_v: bool
+    candidates: int | None
+    deadline_s: float | None
 
     def make(self) -> AbstractPolicy:
         return make_policy(
@@ -57,11 +70,19 @@ class _Case:
             budget_w=self.budget_w,
             floor=self.qmin,
             as_printed=self.as_printed,
+            power=self.power,
+            start=self.start,
+            scale_v=self.scale_v,
+            candidates=self.candidates,
+            deadline_s=self.deadline_s,
         )
+
+    def reads(self, name: str) -> bool:
+        return name in (reads_of(self.policy, self.power) or ())
 
     @property
     def label(self) -> str:
-        return self.policy if self.policy == "full" else f"{self.policy}:{self.design}"
+        return f"{self.policy}:{self.design}" if self.reads("design") else self.policy
 
 
 @click.command("schedule", context_settings={"show_default": True})
@@ -86,6 +107,11 @@ class _Case:
 @click.option("--noise-w", default=PAPER_UPLINK.noise_w, help="Noise power.")
 @click.option("--bits", default=float(PAPER_UPLINK.bits), help="Size of an update.")
 @click.option("--bandwidth-hz", default=PAPER_UPLINK.bandwidth_hz, help="Bandwidth of the link.")
+@click.option("--power", help=f"{' or '.join(POWERS)}.  [default: the policy's own]")
+@click.option("--start", default="empty", help=f"Power queues at first: {' or '.join(STARTS)}.")
+@click.option("--scale-v", is_flag=True, help="V = v * 100 / lambda: one v serves every lambda.")
+@click.option("--candidates", type=int, help="Devices fedcs considers.  [default: all]")
+@click.option("--deadline-s", type=float, help="Of fedcs.  [default: m uploads at 4 bit/s/Hz]")
 @click.option("--as-printed", is_flag=True, help="Theorem 2 with the paper's ln(2)^2.")
 @click.option(
     "--compare",
@@ -104,8 +130,9 @@ class _Case:
 def command(
     channel_name: str, devices: int | None, policy: str, design: str, draws: int, lam: float,
     v: float, qmin: float, rounds: int, seed: int, budget_w: float, max_power_w: float,
-    noise_w: float, bits: float, bandwidth_hz: float, as_printed: bool, compare: str | None,
-    out: str | None, plot: str | None, as_json: bool,
+    noise_w: float, bits: float, bandwidth_hz: float, power: str | None, start: str,
+    scale_v: bool, candidates: int | None, deadline_s: float | None, as_printed: bool,
+    compare: str | None, out: str | None, plot: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Schedule without training: who would upload, at what power, and how long it takes."""
     whole_number("rounds", rounds)
@@ -114,7 +141,8 @@ def command(
     uplink = Uplink(bits=bits, bandwidth_hz=bandwidth_hz, noise_w=noise_w, max_power_w=max_power_w)
     case = _Case(
         policy=policy, design=design, draws=draws, v=v, lam=lam, budget_w=budget_w, qmin=qmin,
-        as_printed=as_printed, uplink=uplink,
+        as_printed=as_printed, uplink=uplink, power=power, start=start, scale_v=scale_v,
+        candidates=candidates, deadline_s=deadline_s,
     )  # fmt: skip
     cases = [case] if compare is None else _compared(case, compare)
     # Bad names and numbers are refused before anything runs, also those that only lyapunov uses.
@@ -171,7 +199,7 @@ def _report(
     tally = _tally(case, channel, rounds, seed, out, case.label)
     return {
         "policy": case.policy,
-        "design": None if case.policy == "full" else case.design,
+        "design": case.design if case.reads("design") else None,
         "draws": case.draws,
         "lam": case.lam,
         "v": case.v,
@@ -203,14 +231,21 @@ def _print(reports: list[dict[str, Any]], title: str) -> None:
               "worst mean power W", "seconds"]  # fmt: skip
     rows = [
         [
-            report["policy"] + (f" ({report['design']})" if report["design"] else ""),
+            report["policy"]
+            + (f" ({report['design']})" if report["design"] else "")
+            + (" (biased)" if policy_info(report["policy"]).biased else ""),
             "-" if report["policy"] == "full" else str(report["draws"]),
             f"{report['airtime_s_per_round']:.4f}",
             f"{report['devices_per_round']:.2f}",
-            f"{report['mean_inverse_probability']:.1f}",
+            _inverse(report["mean_inverse_probability"]),
             f"{report['worst_mean_power_w']:.3f}",
             f"{report['seconds']:.1f}",
         ]
         for report in reports
     ]
     print_table(title, header, rows)
+
+
+def _inverse(value: float | None) -> str:
+    """The mean of 1/q, where there is a q."""
+    return "-" if value is None else f"{value:.1f}"

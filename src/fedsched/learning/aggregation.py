@@ -1,12 +1,14 @@
 """The model update: a running weighted sum of the devices' updates, in plain arrays."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Aggregated", "aggregate"]
+__all__ = ["AGGREGATORS", "Aggregated", "aggregate", "aggregate_with_memory", "empty_memory"]
+
+AGGREGATORS = ("sum", "memory")
 
 
 class Aggregated(NamedTuple):
@@ -47,3 +49,50 @@ def aggregate(
         np.multiply(delta, weight, out=weighted, dtype=np.float64)
         total += weighted
     return Aggregated(total.astype(np.float32), tuple(rejected))
+
+
+def empty_memory(devices: int, dimension: int) -> Mapping[str, NDArray[Any]]:
+    """The memory of a server that has seen no update: 4 N d bytes, and 8 d for their sum."""
+    return {
+        "update": np.zeros((devices, dimension), np.float32),
+        "sum": np.zeros(dimension),
+    }
+
+
+def aggregate_with_memory(
+    parameters: NDArray[np.float32],
+    memory: Mapping[str, NDArray[Any]],
+    updates: Iterable[tuple[int, NDArray[np.float32]]],
+) -> Aggregated:
+    r"""Move the model by the mean of the latest update of every device (MIFA).
+
+    .. math:: x \leftarrow x + \frac{1}{N} \sum_n G_n, \quad
+              G_n = y_n - x \text{ if n took part, else as before}
+
+    A device that never took part counts as zero. An update with an entry that is not finite is
+    left out and the old one stays.
+
+    Args:
+        parameters: x, shape (d,).
+        memory: of :func:`empty_memory`; changed in place, as a copy may be hundreds of megabytes.
+        updates: pairs of the device and its update.
+
+    Example:
+        >>> memory = empty_memory(2, 1)
+        >>> x = np.zeros(1, np.float32)
+        >>> x, _ = aggregate_with_memory(x, memory, [(0, np.array([1.0], np.float32))])
+        >>> x, _ = aggregate_with_memory(x, memory, [(1, np.array([3.0], np.float32))])
+        >>> x  # 1/2, then (1 + 3) / 2 more
+        array([2.5], dtype=float32)
+    """
+    latest, total = memory["update"], memory["sum"]
+    rejected = []
+    for position, (device, delta) in enumerate(updates):
+        if not np.isfinite(delta).all():
+            rejected.append(position)
+            continue
+        total += delta
+        total -= latest[device]
+        latest[device] = delta
+    moved = parameters + total / len(latest)
+    return Aggregated(parameters=moved.astype(np.float32), rejected=tuple(rejected))

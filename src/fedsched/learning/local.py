@@ -139,6 +139,26 @@ class LocalTrainer:
         loss = torch.stack(losses).double().mean().item()
         return LocalUpdate(delta=delta, loss=loss, steps=self._steps)
 
+    def loss(
+        self,
+        parameters: NDArray[np.float32],
+        device: int,
+        round: int,  # noqa: A002 - the project's word for t
+        *,
+        whole: bool,
+    ) -> float:
+        """Mean loss of the model on a device's own data, all of it or one minibatch of it."""
+        samples = self._partition.indices(device)
+        if not whole:
+            random = stream(self._seed, "feedback", round, device)
+            samples = random.choice(samples, self._batch_size)
+        with _reproducible(self._device, 0), torch.inference_mode():
+            self._load(parameters)
+            self._model.eval()
+            logits = self._model(self._prepared(self._dataset.train_images[samples]))
+            labels = torch.from_numpy(self._dataset.train_labels[samples]).to(self._device)
+            return functional.cross_entropy(logits, labels).double().item()
+
     def evaluate(self, parameters: NDArray[np.float32]) -> Evaluation:
         """Accuracy and mean loss on the test set."""
         return add_up(self.evaluate_chunk(parameters, start) for start in self.chunks())

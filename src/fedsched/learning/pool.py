@@ -50,6 +50,17 @@ class AbstractTrainingPool(ABC):
         """Train each device from the same parameters; updates come in the order of ``devices``."""
 
     @abstractmethod
+    def losses(
+        self,
+        parameters: NDArray[np.float32],
+        devices: Sequence[int] | NDArray[np.int64],
+        round: int,  # noqa: A002 - the project's word for t
+        *,
+        whole: bool,
+    ) -> Iterator[float]:
+        """The model's mean loss on each device's data, all of it or one minibatch of it."""
+
+    @abstractmethod
     def evaluate(self, parameters: NDArray[np.float32]) -> Evaluation:
         """Accuracy and loss on the test set."""
 
@@ -101,6 +112,18 @@ class InProcessPool(AbstractTrainingPool):
         """Train each device from the same parameters; updates come in the order of ``devices``."""
         for device in devices:
             yield self._trainer.train(parameters, int(device), round)
+
+    def losses(
+        self,
+        parameters: NDArray[np.float32],
+        devices: Sequence[int] | NDArray[np.int64],
+        round: int,  # noqa: A002 - the project's word for t
+        *,
+        whole: bool,
+    ) -> Iterator[float]:
+        """The model's mean loss on each device's data, all of it or one minibatch of it."""
+        for device in devices:
+            yield self._trainer.loss(parameters, int(device), round, whole=whole)
 
     def evaluate(self, parameters: NDArray[np.float32]) -> Evaluation:
         """Accuracy and loss on the test set."""
@@ -154,6 +177,19 @@ class ProcessPool(AbstractTrainingPool):
         commands = [("train", int(device), round) for device in devices]
         for slot, (loss, steps) in self._in_order(parameters, commands):
             yield LocalUpdate(delta=self._rows[slot].copy(), loss=loss, steps=steps)
+
+    def losses(
+        self,
+        parameters: NDArray[np.float32],
+        devices: Sequence[int] | NDArray[np.int64],
+        round: int,  # noqa: A002 - the project's word for t
+        *,
+        whole: bool,
+    ) -> Iterator[float]:
+        """The model's mean loss on each device's data, all of it or one minibatch of it."""
+        commands = [("loss", int(device), round, whole) for device in devices]
+        for _, loss in self._in_order(parameters, commands):
+            yield loss
 
     def evaluate(self, parameters: NDArray[np.float32]) -> Evaluation:
         """Accuracy and loss on the test set."""
@@ -306,6 +342,9 @@ def _work(pipe: "connection.Connection[Any, Any]", spec: TrainerSpec) -> None:
                         update = trainer.train(rows[0], device, round_)
                         rows[slot] = update.delta
                         pipe.send((None, (update.loss, update.steps)))
+                    case ("loss", _, device, round_, whole):
+                        loss = trainer.loss(rows[0], device, round_, whole=whole)
+                        pipe.send((None, loss))
                     case ("evaluate", _, start):
                         pipe.send((None, trainer.evaluate_chunk(rows[0], start)))
         except (EOFError, BrokenPipeError, ConnectionResetError):

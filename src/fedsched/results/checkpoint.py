@@ -9,7 +9,7 @@ import io
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Checkpoint:
     parameters: NDArray[np.float32]
     policy: Mapping[str, NDArray[Any]]
     channel: Mapping[str, NDArray[Any]]
+    memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # of the aggregator
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
@@ -46,6 +47,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     arrays: dict[str, NDArray[Any]] = {"parameters": checkpoint.parameters}
     arrays |= {f"policy.{name}": value for name, value in checkpoint.policy.items()}
     arrays |= {f"channel.{name}": value for name, value in checkpoint.channel.items()}
+    arrays |= {f"memory.{name}": value for name, value in checkpoint.memory.items()}
     packed = io.BytesIO()
     np.savez(packed, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
     content = packed.getvalue()
@@ -100,4 +102,5 @@ def _unpack(content: bytes) -> Checkpoint:
             parameters=arrays["parameters"],
             policy=part("policy."),
             channel=part("channel."),
+            memory=part("memory."),
         )

@@ -71,6 +71,7 @@ def group_runs(logs: Iterable[RunLog]) -> list[Group]:
     for key, members in groups.items():
         fields = dict(key)
         label = " ".join(_written(name, fields[name]) for name in order if name in fields)
+        label += " (biased)" if members[0].manifest.get("biased") else ""
         members.sort(key=lambda log: int(log.manifest["scenario"]["run"]["seed"]))
         unread = _unread(members[0])
         result.append(Group(label=label, fields=fields, unread=unread, logs=tuple(members)))
@@ -127,6 +128,10 @@ def summary_rows(
                 "speedup": None if gain is None else gain.ratio,
                 "speedup_low": None if gain is None else gain.low,
                 "speedup_high": None if gain is None else gain.high,
+                "feedback_s_per_round": fmean(
+                    log.column("feedback_s").mean() if log.has("feedback_s") else 0.0
+                    for log in group.logs
+                ),
                 "airtime_s_per_round": fmean(log.column("airtime_s").mean() for log in group.logs),
                 "devices_per_round": fmean(
                     fmean(len(devices) for devices in log.lists("device")) for log in group.logs

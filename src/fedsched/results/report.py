@@ -155,6 +155,7 @@ def _group(
         "kind": str(group.fields.get("policy.kind", "")),
         "baseline": _uniform_of(group, groups),
         "airtime_s_per_round": row["airtime_s_per_round"],
+        "feedback_s_per_round": row["feedback_s_per_round"],
         "devices_per_round": row["devices_per_round"],
         "best_accuracy": row["best_accuracy"],
         "budget_w": _number(uplink.get("budget_w")),

@@ -11,6 +11,7 @@ the checkpoint that counts it; what lies beyond the last checkpoint's count is c
 
 import io
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import RunLogError, require
-from fedsched.records import TrainedRound
+from fedsched.records import Decision, TrainedRound
 from fedsched.results.files import atomic_path
 
 __all__ = ["GROUPS", "SCHEMA", "LogWriter", "RunLog", "read_manifest", "read_run", "write_manifest"]
@@ -35,7 +36,7 @@ MANIFEST, ROUNDS, MODEL = "manifest.json", "rounds.arrows", "model.npz"
 _PACKAGES = ("fedsched", "numpy", "torch", "pyarrow")
 _NUMBERS = (
     "airtime_s", "train_loss", "test_accuracy", "test_loss", "mean_inverse_probability",
-    "residual", "mean_power_w",
+    "residual", "mean_power_w", "feedback_s", "worst_power_w",
 )  # fmt: skip
 
 
@@ -82,7 +83,6 @@ def _row(done: TrainedRound, airtime_s: float) -> dict[str, Any]:
     scheduled = done.scheduled
     q, power_w = scheduled.decision.probability, scheduled.decision.power_w
     spent_w = q * power_w
-    reachable = q[q > 0.0]
     cohort = scheduled.cohort
     return {
         "round": scheduled.round,
@@ -90,9 +90,11 @@ def _row(done: TrainedRound, airtime_s: float) -> dict[str, Any]:
         "train_loss": done.train_loss,
         "test_accuracy": done.accuracy,
         "test_loss": done.test_loss,
-        "mean_inverse_probability": float((1.0 / reachable).mean()) if len(reachable) else np.nan,
+        "mean_inverse_probability": _mean_inverse(scheduled.decision),
         "residual": scheduled.decision.residual,
         "mean_power_w": float(spent_w.mean()),
+        "feedback_s": scheduled.feedback_s,
+        "worst_power_w": done.worst_power_w,
         "rejected": done.rejected,
         "device": cohort.device.tolist(),
         "weight": cohort.weight.tolist(),
@@ -100,6 +102,14 @@ def _row(done: TrainedRound, airtime_s: float) -> dict[str, Any]:
         "upload_s": scheduled.upload_s.tolist(),
         "group_power_w": device_groups(spent_w),
     }
+
+
+def _mean_inverse(decision: Decision) -> float:
+    """The mean of 1/q over the reachable devices; NaN for a choice that has no probabilities."""
+    reachable = decision.probability[decision.probability > 0.0]
+    if decision.deterministic or not len(reachable):
+        return math.nan
+    return float((1.0 / reachable).mean())
 
 
 class LogWriter:
@@ -138,6 +148,9 @@ class LogWriter:
         else:
             with self._path.open("rb+") as file:
                 file.truncate(length)
+            # A log keeps the columns it was begun with, also by an earlier version.
+            with self._path.open("rb") as file:
+                self._schema = self._arrow.ipc.open_stream(file).schema
         self.length = length
 
     def add(self, done: TrainedRound, airtime_s: float) -> None:
@@ -176,6 +189,10 @@ class RunLog:
     def column(self, name: str) -> NDArray[np.float64]:
         """A column of numbers, one a round."""
         return np.asarray(self.table[name].to_numpy(), dtype=np.float64)
+
+    def has(self, name: str) -> bool:
+        """Whether the log has a column; those of earlier versions lack some."""
+        return name in self.table.column_names
 
     def lists(self, name: str) -> list[list[float]]:
         """A column of lists, one a round."""

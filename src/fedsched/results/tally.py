@@ -17,7 +17,8 @@ class ScheduleSummary:
 
     airtime_s_per_round: float
     devices_per_round: float
-    mean_inverse_probability: float  # over rounds and reachable devices: the convergence term
+    # Over rounds and reachable devices: the convergence term; None without probabilities.
+    mean_inverse_probability: float | None
     worst_mean_power_w: float  # largest time average of P q over devices
     mean_power_w: float  # the same, averaged over devices
     worst_residual: float  # largest optimality residual of any round
@@ -49,8 +50,9 @@ class ScheduleTally:
         self._power_sum += q * done.decision.power_w
         self._selected[done.cohort.device] += 1
         reachable = q[q > 0.0]
-        self._inverse_sum += float((1.0 / reachable).sum())
-        self._inverse_count += len(reachable)
+        if not done.decision.deterministic:
+            self._inverse_sum += float((1.0 / reachable).sum())
+            self._inverse_count += len(reachable)
         self._worst_residual = max(self._worst_residual, done.decision.residual)
         self._airtime_s.append(done.airtime_s)
         self._size.append(done.cohort.size)
@@ -89,7 +91,9 @@ class ScheduleTally:
         return ScheduleSummary(
             airtime_s_per_round=float(np.sum(self._airtime_s)) / rounds,
             devices_per_round=float(np.sum(self._size)) / rounds,
-            mean_inverse_probability=self._inverse_sum / max(self._inverse_count, 1),
+            mean_inverse_probability=self._inverse_sum / self._inverse_count
+            if self._inverse_count
+            else None,
             worst_mean_power_w=float(self._power_sum.max()) / rounds,
             mean_power_w=float(self._power_sum.mean()) / rounds,
             worst_residual=self._worst_residual,

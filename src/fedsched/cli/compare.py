@@ -1,0 +1,162 @@
+"""``fedsched compare``: policies on one scenario and the same channel draws."""
+
+import dataclasses
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from fedsched.cli.output import grid_progress, print_json, print_table
+from fedsched.config import Scenario, load_scenario, scenario_from
+from fedsched.core.checks import whole_number
+from fedsched.core.uplink import PAPER_UPLINK
+from fedsched.engines import Job, run_jobs
+from fedsched.errors import FedschedError, InputError, UnknownNameError
+from fedsched.results.analysis import curve_of, reach
+from fedsched.results.files import output_folder
+from fedsched.results.report import write_report
+from fedsched.results.runlog import RunLog, read_run
+from fedsched.scheduling.policies import policy_info, policy_names
+
+__all__ = ["command", "comparison_row"]
+
+PATIENCE = 2  # measurements a crossing must last
+# Rounds, how often to measure, and the target: what two minutes, ten, or an hour allow.
+SCALES = {"smoke": (50, 2, 0.80), "small": (300, 4, 0.90), "full": (1500, 10, 0.92)}
+
+
+def scale_scenario(scale: str) -> Scenario:
+    """Digits on the paper's heterogeneous channel, at a scale; the policy is filled in later."""
+    rounds, eval_every, _ = SCALES[scale]
+    return scenario_from(
+        {
+            "run": {"rounds": rounds, "seed": 1, "eval_every": eval_every},
+            "policy": {"kind": "uniform"},
+            # An update counts as many bits as the CNN of the paper, so airtimes are the same.
+            "uplink": {"bits": float(PAPER_UPLINK.bits)},
+            "data": {"name": "digits", "alpha": 1.0},
+            "training": {"model": "softmax", "steps": 5, "learning_rate": 0.01},
+        }
+    )
+
+
+@click.command("compare", context_settings={"show_default": True})
+@click.argument("scenario", required=False)
+@click.option("--scale", default="smoke", help=f"Without SCENARIO: {', '.join(SCALES)}.")
+@click.option("--policies", metavar="NAME,...", help="Which to compare.  [default: all]")
+@click.option("--target", type=float, help="Test accuracy.  [default: of the scale, or 0.9]")
+@click.option("--aggregator", help="sum or memory (MIFA).  [default: the scenario's]")
+@click.option("--power", help="queue or constant, for all.  [default: each policy's own]")
+@click.option("--out", default="compare", metavar="DIR", help="Folder for runs and the report.")
+@click.option("--processes", default=min(2, os.cpu_count() or 1), help="Runs side by side.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    scenario: str | None, scale: str, policies: str | None, target: float | None,
+    aggregator: str | None, power: str | None, out: str, processes: int, as_json: bool,
+) -> None:  # fmt: skip
+    """Train with every policy on the same data and channel draws, and compare the clocks.
+
+    SCENARIO is a scenario file whose [policy] kind is replaced by each of the policies. Running it
+    again uses what is there; nothing finished is done twice.
+    """
+    began = time.perf_counter()
+    whole_number("processes", processes)
+    if scale not in SCALES:
+        raise UnknownNameError("scale", scale, SCALES)
+    sys.path.insert(0, str(Path.cwd()))  # where models and data of the user's own are found
+    base = scale_scenario(scale) if scenario is None else load_scenario(scenario)
+    if target is None:
+        target = SCALES[scale][2] if scenario is None else 0.9
+    if not 0.0 < target <= 1.0:
+        raise InputError(f"target must lie in (0, 1], got {target}; it is an accuracy")
+    if aggregator is not None:
+        base = dataclasses.replace(
+            base, training=dataclasses.replace(base.training, aggregator=aggregator)
+        )
+    names = list(policy_names()) if policies is None else [n.strip() for n in policies.split(",")]
+    folder = output_folder("out", out)
+    jobs = [_job(base, name, power, folder) for name in dict.fromkeys(names)]
+    with grid_progress(jobs):
+        for outcome in run_jobs(jobs, processes=processes):
+            if outcome.failure is not None:
+                raise FedschedError(f"run {outcome.job.name} failed: {outcome.failure}")
+    rows = [comparison_row(read_run(job.folder), target) for job in jobs]
+    report = write_report(
+        [job.folder for job in jobs], folder / "report.html", target=target, patience=PATIENCE,
+        title="Policies compared",
+    )  # fmt: skip
+    seconds = time.perf_counter() - began
+    if as_json:
+        about = {"target": target, "report": str(report.path), "seconds": seconds}
+        print_json({**about, "policies": rows})
+        return
+    _print(rows, target, base)
+    click.echo(f"report: {report.path}   ({seconds:.0f} s)")
+
+
+def _job(base: Scenario, name: str, power: str | None, folder: Path) -> Job:
+    policy_info(name)  # a bad name is refused before anything runs
+    policy = dataclasses.replace(base.policy, kind=name, power=power or base.policy.power)
+    scenario = dataclasses.replace(base, policy=policy)
+    return Job(name=name, scenario=scenario, folder=folder / name)
+
+
+def comparison_row(log: RunLog, target: float) -> dict[str, Any]:
+    """The figures of one run; what has no value is None."""
+    reached = reach(curve_of(log), target, patience=PATIENCE)
+    computation_s = float(log.manifest["scenario"]["uplink"]["computation_s"])
+    inverse = log.column("mean_inverse_probability")
+    devices = [device for round_ in log.lists("device") for device in round_]
+    count = np.bincount(np.array(devices, dtype=np.int64), minlength=_devices(log))
+    return {
+        "policy": log.manifest["scenario"]["policy"]["kind"],
+        "biased": bool(log.manifest.get("biased", False)),
+        "seconds_to_target": None if reached is None else reached.time_s(computation_s),
+        "rounds_to_target": None if reached is None else reached.rounds,
+        "airtime_s_per_round": float(log.column("airtime_s").mean()),
+        "feedback_s_per_round": float(log.column("feedback_s").mean()),
+        "devices_per_round": len(devices) / log.rounds,
+        "worst_mean_power_w": float(log.column("worst_power_w")[-1]),
+        "jain_fairness": _jain(count),
+        "mean_inverse_probability": None if np.isnan(inverse).all() else float(np.nanmean(inverse)),
+        "final_accuracy": float(log.column("test_accuracy")[-1]),
+    }
+
+
+def _devices(log: RunLog) -> int:
+    return int(log.manifest["devices"])
+
+
+def _jain(count: np.ndarray[Any, Any]) -> float:
+    """Jain's index of how often devices took part: 1 if all alike, 1/N if only one."""
+    square = float((count.astype(np.float64) ** 2).sum())
+    return float(count.sum()) ** 2 / (len(count) * square) if square else 1.0
+
+
+def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
+    def shown(value: float | None, form: str, missing: str = "-") -> str:
+        return missing if value is None else format(value, form)
+
+    header = ["policy", f"seconds to {target:g}", "rounds", "airtime s/round", "feedback ms/round",
+              "devices/round", "worst power W", "Jain", "mean 1/q", "accuracy"]  # fmt: skip
+    table = [
+        [
+            row["policy"] + (" (biased)" if row["biased"] else ""),
+            shown(row["seconds_to_target"], ".1f", "not reached"),
+            shown(row["rounds_to_target"], ".0f"),
+            f"{row['airtime_s_per_round']:.3f}",
+            f"{1e3 * row['feedback_s_per_round']:.3f}",
+            f"{row['devices_per_round']:.2f}",
+            f"{row['worst_mean_power_w']:.3f}",
+            f"{row['jain_fairness']:.3f}",
+            shown(row["mean_inverse_probability"], ".1f"),
+            f"{row['final_accuracy']:.3f}",
+        ]
+        for row in rows
+    ]
+    title = f"{base.data.name}, {base.channel.kind} channels, {base.run.rounds} rounds"
+    print_table(title, header, table)

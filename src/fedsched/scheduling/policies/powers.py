@@ -1,0 +1,217 @@
+"""Power rules: any selection can send with either, and both keep the average budget."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsched.core.checks import positive_number
+from fedsched.core.power import power_unchecked
+from fedsched.core.uplink import Uplink
+from fedsched.errors import InputError, UnknownNameError
+from fedsched.records import PerDevice
+from fedsched.scheduling.queues import advance_queue
+
+__all__ = [
+    "POWERS",
+    "AbstractPower",
+    "QueuePower",
+    "TrackedPower",
+    "fill_queue",
+    "make_power",
+    "queue_for_power",
+]
+
+POWERS = ("queue", "constant")
+
+State = Mapping[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbstractPower(ABC):
+    """How much each device sends with, from its gain and what it has spent so far.
+
+    Attributes:
+        uplink: the link that is shared.
+        budget_w: the average power each device may spend, Pbar.
+    """
+
+    uplink: Uplink
+    budget_w: float
+
+    def __post_init__(self) -> None:
+        positive_number("budget_w", self.budget_w)
+
+    @abstractmethod
+    def init(self, devices: int) -> State:
+        """The memory before the first round."""
+
+    @abstractmethod
+    def power_w(self, gain: PerDevice, state: State) -> PerDevice:
+        """The power of every device, 0 where the gain is NaN."""
+
+    @abstractmethod
+    def after(
+        self, state: State, gain: PerDevice, power_w: PerDevice, probability: PerDevice
+    ) -> State:
+        """The memory after a round; a choice without probabilities counts as 0 or 1."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class QueuePower(AbstractPower):
+    """Theorem 2: the power that minimises V lambda tau(P) + Z P. It does not depend on q."""
+
+    v: float
+    lam: float
+    draws: int = 1  # m: the queues begin at the power Pbar N / m
+
+    @property
+    def _cost(self) -> float:
+        return self.v * self.lam * self.uplink.bits / self.uplink.bandwidth_hz
+
+    def init(self, devices: int) -> State:
+        """Queues that begin with the first gain of their device, NaN until then.
+
+        An empty one would send at the peak, and a choice without a probability would carry the
+        whole of it in its queue.
+        """
+        return {"queue": np.full(devices, np.nan)}
+
+    def power_w(self, gain: PerDevice, state: State) -> PerDevice:
+        """The closed form, at the queue as it stands."""
+        check_size(gain, state["queue"])
+        reachable = ~np.isnan(gain)
+        queue = self._queue(gain, state)
+        power = power_unchecked(
+            np.where(reachable, gain, 1.0),
+            np.where(reachable, queue, 0.0),
+            self._cost,
+            self.uplink.noise_w,
+            self.uplink.max_power_w,
+            float(np.log(2.0)),
+        )
+        return np.where(reachable, power, 0.0)
+
+    def after(
+        self, state: State, gain: PerDevice, power_w: PerDevice, probability: PerDevice
+    ) -> State:
+        """Z <- max(Z + P q - Pbar, 0)."""
+        queue = advance_queue(
+            self._queue(gain, state),
+            power_w=power_w,
+            probability=probability,
+            budget_w=self.budget_w,
+        )
+        return {"queue": queue}
+
+    def _queue(self, gain: PerDevice, state: State) -> PerDevice:
+        return fill_queue(
+            state["queue"],
+            gain,
+            min(self.uplink.max_power_w, self.budget_w * max(1.0, len(gain) / self.draws)),
+            cost=self._cost,
+            noise=self.uplink.noise_w,
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TrackedPower(AbstractPower):
+    r"""Constant power that spends the budget at the frequency with which a device takes part.
+
+    The frequency is estimated from what was seen, beginning at m / N:
+    :math:`f = (1 + \sum q) / (N/m + t)`, and
+
+    .. math:: P = \bar P / f \text{ within the peak, and half of it while more than }
+              (t + N/m) \bar P \text{ would be spent.}
+
+    Halving is the safeguard: a device that has run ahead of its budget by more than one upload
+    spends less than the budget until it is back, however wrong the estimate. Nothing sharper, as
+    a device that is chosen by luck runs ahead half of the time, and sending very softly costs
+    everybody airtime. Once the frequency has settled the power is constant; where it is m / N it
+    is so at once, up to chance.
+
+    Attributes:
+        draws: m, the devices a round that are expected.
+    """
+
+    draws: float = 1.0
+
+    def init(self, devices: int) -> State:
+        """Nothing spent, nothing seen."""
+        return {
+            "spent": np.zeros(devices),
+            "taken": np.zeros(devices),
+            "rounds": np.zeros(()),
+        }
+
+    def power_w(self, gain: PerDevice, state: State) -> PerDevice:
+        """Budget over frequency, within what is left."""
+        check_size(gain, state["taken"])
+        rounds = float(state["rounds"]) + max(1.0, len(gain) / self.draws)
+        steady = self.budget_w * rounds / (1.0 + state["taken"])
+        ahead = state["spent"] + steady > self.budget_w * (rounds + 1.0) * (1.0 + 1e-9)
+        power = np.minimum(np.where(ahead, 0.5, 1.0) * steady, self.uplink.max_power_w)
+        return np.where(np.isnan(gain), 0.0, power)
+
+    def after(
+        self, state: State, gain: PerDevice, power_w: PerDevice, probability: PerDevice
+    ) -> State:
+        """Count what was spent and how often."""
+        del gain
+        return {
+            "spent": state["spent"] + power_w * probability,
+            "taken": state["taken"] + probability,
+            "rounds": state["rounds"] + 1.0,
+        }
+
+
+def queue_for_power(
+    gain: PerDevice, power_w: PerDevice | float, *, cost: float, noise: float
+) -> PerDevice:
+    r"""The queue at which Theorem 2 gives this power: :math:`Z = c g \ln 2 / (N_0 x \ln^2 x)`.
+
+    Here :math:`x = 1 + g P / N_0` and :math:`c = V \lambda \ell / B`.
+
+    Example:
+        >>> from fedsched.core.power import optimal_power
+        >>> z = queue_for_power(np.array([2.0]), 5.0, cost=10.0, noise=1.0)
+        >>> optimal_power([2.0], z, cost=10.0, noise=1.0, max_power=100.0).round(12)
+        array([5.])
+    """
+    snr = gain * power_w / noise
+    return np.asarray(cost * gain * np.log(2.0) / (noise * (1.0 + snr) * np.log1p(snr) ** 2))
+
+
+def fill_queue(
+    queue: PerDevice, gain: PerDevice, power_w: float, *, cost: float, noise: float
+) -> PerDevice:
+    """The queues, where NaN those at which Theorem 2 gives ``power_w`` at the present gain."""
+    missing = np.isnan(queue)
+    if not missing.any():
+        return queue
+    return np.where(missing, queue_for_power(gain, power_w, cost=cost, noise=noise), queue)
+
+
+def make_power(
+    name: str, *, uplink: Uplink, budget_w: float, v: float, lam: float, draws: int = 1
+) -> AbstractPower:
+    """The rule of that name: "queue" or "constant"."""
+    if name == "queue":
+        return QueuePower(uplink=uplink, budget_w=budget_w, v=v, lam=lam, draws=draws)
+    if name == "constant":
+        return TrackedPower(uplink=uplink, budget_w=budget_w, draws=draws)
+    raise UnknownNameError("power", name, POWERS)
+
+
+def check_size(gain: PerDevice, memory: PerDevice) -> None:
+    """Refuse gains for another number of devices than the state was made for."""
+    if gain.shape != memory.shape:
+        raise InputError(
+            f"gain has shape {gain.shape} and the state {memory.shape}; give one gain per device "
+            "the state was made for"
+        )

@@ -1,0 +1,393 @@
+"""Policies by name: what each reads, where it comes from, and how it is made."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from importlib.metadata import entry_points
+from typing import Any
+
+from fedsched.core.uplink import Uplink
+from fedsched.errors import InputError, UnknownNameError
+from fedsched.records import PerDevice
+from fedsched.scheduling.designs import make_design
+from fedsched.scheduling.policies.base import AbstractPolicy, Need
+from fedsched.scheduling.policies.clustered import Clustered
+from fedsched.scheduling.policies.loss_based import (
+    ActiveFL,
+    Oort,
+    PowerOfChoice,
+    StalePowerOfChoice,
+)
+from fedsched.scheduling.policies.lyapunov import Lyapunov
+from fedsched.scheduling.policies.norm_based import (
+    ImportanceChannel,
+    NormThreshold,
+    OptimalSampling,
+)
+from fedsched.scheduling.policies.powers import make_power
+from fedsched.scheduling.policies.uniform import Full, Uniform
+from fedsched.scheduling.policies.wireless_rules import (
+    AdaptiveSampling,
+    BestChannel,
+    FairnessQueue,
+    FedCS,
+    ProportionalFair,
+    RoundRobin,
+)
+
+__all__ = [
+    "GROUP",
+    "POLICIES",
+    "READS",
+    "PolicyInfo",
+    "PolicyOptions",
+    "make_policy",
+    "policy_info",
+    "policy_names",
+    "reads_of",
+]
+
+GROUP = "fedsched.policies"  # of entry points in other packages
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PolicyOptions:
+    """Everything a policy may be made from; each takes what it reads."""
+
+    uplink: Uplink
+    draws: int
+    design: str = "with-replacement"
+    v: float = 100.0
+    lam: float = 100.0
+    budget_w: float = 1.0
+    floor: float = 0.0
+    data_weight: PerDevice | None = None
+    as_printed: bool = False
+    power: str | None = None  # None: the policy's own
+    start: str = "empty"
+    scale_v: bool = False
+    candidates: int | None = None
+    deadline_s: float | None = None
+    rho: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyInfo:
+    """One line of the table of policies.
+
+    Attributes:
+        make: makes the policy.
+        about: one line.
+        needs: what it reads of a round.
+        unbiased: "yes", "no", or under which condition.
+        weights: how the updates of a cohort are added up.
+        reference: where it was published.
+        reads: the options, besides uplink and budget, that change what it does.
+        power: the rule it has unless told otherwise.
+    """
+
+    make: Callable[[PolicyOptions], AbstractPolicy]
+    about: str
+    needs: frozenset[Need]
+    unbiased: str
+    weights: str
+    reference: str
+    reads: frozenset[str] = frozenset({"draws"})
+    power: str = "constant"
+
+    @property
+    def biased(self) -> bool:
+        """Whether tables mark it."""
+        return not self.unbiased.startswith("yes")
+
+
+def _lyapunov(o: PolicyOptions) -> AbstractPolicy:
+    return Lyapunov(
+        design=make_design(o.design, o.draws),
+        uplink=o.uplink,
+        v=o.v,
+        lam=o.lam,
+        budget_w=o.budget_w,
+        floor=o.floor,
+        data_weight=o.data_weight,
+        as_printed=o.as_printed,
+        start=o.start,
+        scale_v=o.scale_v,
+        power=o.power or "queue",
+    )
+
+
+def _uniform(o: PolicyOptions) -> AbstractPolicy:
+    return Uniform(
+        design=make_design(o.design, o.draws),
+        uplink=o.uplink,
+        budget_w=o.budget_w,
+        data_weight=o.data_weight,
+        power=_rule(o, "constant") if o.power == "queue" else None,
+    )
+
+
+def _full(o: PolicyOptions) -> AbstractPolicy:
+    return Full(
+        uplink=o.uplink,
+        budget_w=o.budget_w,
+        data_weight=o.data_weight,
+        # Everybody takes part, whatever m: queues begin at the budget itself.
+        power=_rule(replace(o, draws=2**31), "constant") if o.power == "queue" else None,
+    )
+
+
+def _rule(o: PolicyOptions, own: str) -> Any:
+    return make_power(
+        o.power or own, uplink=o.uplink, budget_w=o.budget_w, v=o.v, lam=o.lam, draws=o.draws
+    )
+
+
+def _simple(kind: Any, *names: str, own: str = "constant", **fixed: Any) -> Any:
+    """How a rule is made that takes options by their own names."""
+
+    def make(o: PolicyOptions) -> AbstractPolicy:
+        given = {name: getattr(o, name) for name in names}
+        policy: AbstractPolicy = kind(
+            draws=o.draws, power=_rule(o, own), data_weight=o.data_weight, **given, **fixed
+        )
+        return policy
+
+    return make
+
+
+_HT, _HH, _AVG = "Horvitz-Thompson", "Hansen-Hurwitz", "average over the cohort"
+_OWN: dict[str, PolicyInfo] = {
+    "full": PolicyInfo(
+        make=_full,
+        about="everybody, in every round",
+        needs=Full.needs,
+        unbiased="yes",
+        weights=_AVG,
+        reference="McMahan et al. 2017, FedAvg with C = 1",
+        reads=frozenset(),
+    ),
+    "uniform": PolicyInfo(
+        make=_uniform,
+        about="all alike; designs with-replacement (the paper's), fixed-size, independent",
+        needs=Uniform.needs,
+        unbiased="yes",
+        weights=_HT,
+        reference="the paper's baseline; Li et al. 2019",
+        reads=frozenset({"draws", "design"}),
+    ),
+    "lyapunov": PolicyInfo(
+        make=_lyapunov,
+        about="drift plus penalty; designs with-replacement (the paper's), independent, fixed-size",
+        needs=Lyapunov.needs,
+        unbiased="yes",
+        weights=_HT,
+        reference="the paper; INFOCOM 2022 (independent), arXiv 2201.07912",
+        reads=frozenset({"draws", "design", "lam", "v", "qmin", "as_printed", "start", "scale_v"}),
+        power="queue",
+    ),
+    "round-robin": PolicyInfo(
+        make=_simple(RoundRobin),
+        about="the next m devices in turn",
+        needs=RoundRobin.needs,
+        unbiased="over a cycle, not in a round",
+        weights=_AVG,
+        reference="Yang, Liu, Quek, Poor 2020, arXiv 1908.06287",
+    ),
+    "proportional-fair": PolicyInfo(
+        make=_simple(ProportionalFair),
+        about="the m gains largest against their own average",
+        needs=ProportionalFair.needs,
+        unbiased="over the fading, not given the channel",
+        weights=_AVG,
+        reference="Yang, Liu, Quek, Poor 2020, arXiv 1908.06287",
+    ),
+    "best-channel": PolicyInfo(
+        make=_simple(BestChannel, own="queue"),
+        about="the m largest gains",
+        needs=BestChannel.needs,
+        unbiased="no",
+        weights=_AVG,
+        reference="Amiri, Gunduz, Kulkarni, Poor 2020 (BC)",
+        power="queue",
+    ),
+    "fedcs": PolicyInfo(
+        make=_simple(FedCS, "deadline_s", "candidates", own="queue"),
+        about="as many as can upload before a deadline, fastest first",
+        needs=FedCS.needs,
+        unbiased="no",
+        weights=_AVG,
+        reference="Nishio, Yonetani 2019, arXiv 1804.08333",
+        reads=frozenset({"draws", "deadline_s", "candidates"}),
+        power="queue",
+    ),
+    "fairness-queue": PolicyInfo(
+        make=_simple(FairnessQueue, own="queue"),
+        about="fast devices and those that have waited",
+        needs=FairnessQueue.needs,
+        unbiased="no",
+        weights=_AVG,
+        reference="Huang et al. 2020 (RBCS-F), in the style of",
+        power="queue",
+    ),
+    "adaptive-sampling": PolicyInfo(
+        make=_simple(AdaptiveSampling),
+        about="m draws with replacement, by 1 / root of the mean upload time",
+        needs=AdaptiveSampling.needs,
+        unbiased="yes",
+        weights=_HH,
+        reference="Luo et al. 2022, arXiv 2112.11256",
+    ),
+    "power-of-choice": PolicyInfo(
+        make=_simple(PowerOfChoice, "candidates"),
+        about="the m largest losses among d devices that are asked",
+        needs=PowerOfChoice.needs,
+        unbiased="no",
+        weights=_AVG,
+        reference="Cho, Wang, Joshi 2020 (pow-d), arXiv 2010.01243",
+        reads=frozenset({"draws", "candidates"}),
+    ),
+    "power-of-choice-cheap": PolicyInfo(
+        make=_simple(PowerOfChoice, "candidates", measure="batch-loss"),
+        about="power-of-choice by the loss of one minibatch",
+        needs=PowerOfChoice.needs,
+        unbiased="no",
+        weights=_AVG,
+        reference="Cho, Wang, Joshi 2020 (cpow-d), arXiv 2010.01243",
+        reads=frozenset({"draws", "candidates"}),
+    ),
+    "power-of-choice-stale": PolicyInfo(
+        make=_simple(StalePowerOfChoice, "candidates"),
+        about="power-of-choice by the loss of a device's last training; nobody is asked",
+        needs=StalePowerOfChoice.needs,
+        unbiased="no",
+        weights=_AVG,
+        reference="Cho, Wang, Joshi 2020 (rpow-d), arXiv 2010.01243",
+        reads=frozenset({"draws", "candidates"}),
+    ),
+    "clustered-sizes": PolicyInfo(
+        make=_simple(Clustered),
+        about="one draw from each of m strata by data size",
+        needs=frozenset(),
+        unbiased="yes",
+        weights="count / m",
+        reference="Fraboni et al. 2021 (Algorithm 1), arXiv 2105.05883",
+    ),
+    "clustered-similarity": PolicyInfo(
+        make=_simple(Clustered, similar=True),
+        about="one draw from each of m clusters of similar updates",
+        needs=frozenset({Need.STALE}),
+        unbiased="yes",
+        weights="count / m",
+        reference="Fraboni et al. 2021 (Algorithm 2), arXiv 2105.05883",
+    ),
+    "active-fl": PolicyInfo(
+        make=_simple(ActiveFL),
+        about="a softmax of the losses seen last, some at random",
+        needs=ActiveFL.needs,
+        unbiased="no",
+        weights=_AVG,
+        reference="Goetz et al. 2019, arXiv 1909.12641",
+    ),
+    "importance-channel": PolicyInfo(
+        make=_simple(ImportanceChannel, "rho"),
+        about="draws by update norm over the root of upload time",
+        needs=ImportanceChannel.needs,
+        unbiased="yes",
+        weights=_HH,
+        reference="Ren et al. 2020, arXiv 2004.00490",
+        reads=frozenset({"draws", "rho"}),
+    ),
+    "norm-threshold": PolicyInfo(
+        make=_simple(NormThreshold),
+        about="who has a large update sends it; the others count as zero",
+        needs=NormThreshold.needs,
+        unbiased="no",
+        weights="share of the data",
+        reference="in the style of Ribero, Vikalo 2020, arXiv 2007.15197",
+    ),
+    "ocs": PolicyInfo(
+        make=_simple(OptimalSampling),
+        about="independent coins by update norm, of least variance",
+        needs=OptimalSampling.needs,
+        unbiased="yes",
+        weights=_HT,
+        reference="Chen, Horvath, Richtarik 2022 (OCS), arXiv 2010.13723",
+    ),
+    "aocs": PolicyInfo(
+        make=_simple(OptimalSampling, approximate=True),
+        about="OCS from sums of norms alone",
+        needs=OptimalSampling.needs,
+        unbiased="yes",
+        weights=_HT,
+        reference="Chen, Horvath, Richtarik 2022 (AOCS), arXiv 2010.13723",
+    ),
+    "oort": PolicyInfo(
+        make=_simple(Oort),
+        about="loss seen last times speed, with exploration",
+        needs=Oort.needs,
+        unbiased="no",
+        weights=_AVG,
+        reference="Lai et al. 2021, OSDI",
+    ),
+}
+POLICIES = tuple(_OWN)
+# What each policy reads besides the gains; a sweep over anything else repeats the same run.
+READS: Mapping[str, frozenset[str]] = {name: info.reads | {"power"} for name, info in _OWN.items()}
+
+
+def _plugged() -> dict[str, Any]:
+    """Entry points of other packages by name."""
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def policy_names() -> Iterator[str]:
+    """All names: this package's own, then those of other packages."""
+    yield from _OWN
+    yield from sorted(name for name in _plugged() if name not in _OWN)
+
+
+def policy_info(name: str) -> PolicyInfo:
+    """The line of that name, of this package or of one that plugs in."""
+    if name in _OWN:
+        return _OWN[name]
+    point = _plugged().get(name)
+    if point is None:
+        raise UnknownNameError("policy", name, policy_names())
+    found = point.load()
+    if not isinstance(found, PolicyInfo):
+        raise InputError(
+            f"policy: {name!r} is announced as {point.value!r}, which is a "
+            f"{type(found).__name__}; it must be a fedsched.scheduling.policies.PolicyInfo"
+        )
+    return found
+
+
+def reads_of(name: str, power: str | None) -> frozenset[str] | None:
+    """The options a policy reads with that power rule; None if the policy is not known."""
+    try:
+        info = policy_info(name)
+    except UnknownNameError:
+        return None
+    rule = power or info.power
+    return info.reads | {"power"} | ({"lam", "v"} if rule == "queue" else frozenset())
+
+
+def make_policy(name: str, *, uplink: Uplink, draws: int, **options: Any) -> AbstractPolicy:
+    """The policy of that name; the defaults are the paper's.
+
+    Args:
+        name: one of :func:`policy_names`.
+        uplink: the link that is shared.
+        draws: m, draws or devices a round.
+        options: the other fields of :class:`PolicyOptions`.
+
+    Example:
+        >>> from fedsched.core.uplink import PAPER_UPLINK
+        >>> make_policy("uniform", uplink=PAPER_UPLINK, draws=10).name
+        'uniform'
+    """
+    known = {each.name for each in fields(PolicyOptions)}
+    for option in options:
+        if option not in known:
+            raise UnknownNameError("option", option, known)
+    return policy_info(name).make(PolicyOptions(uplink=uplink, draws=draws, **options))

@@ -1,0 +1,77 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from fedsched.cli.compare import command
+from fedsched.errors import InputError, UnknownNameError
+
+SCENARIO = """
+[run]
+rounds = 6
+seed = 1
+eval_every = 1
+[policy]
+kind = "uniform"
+draws = 3
+[channel]
+devices = 12
+[data]
+samples = 40
+[training]
+model = "softmax"
+steps = 3
+learning_rate = 0.05
+"""
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compare")
+    (folder / "base.toml").write_text(SCENARIO)
+    names = "lyapunov,best-channel,ocs,power-of-choice,clustered-similarity"
+    given = [str(folder / "base.toml"), "--policies", names, "--target", "0.3", "--json",
+             "--out", str(folder / "out"), "--processes", "1"]  # fmt: skip
+    done = CliRunner().invoke(command, given, catch_exceptions=False)
+    return folder, given, json.loads(done.output)
+
+
+def test_each_policy_has_a_row_and_biased_ones_are_marked(compared):
+    rows = {row["policy"]: row for row in compared[2]["policies"]}
+    assert list(rows) == [
+        "lyapunov", "best-channel", "ocs", "power-of-choice", "clustered-similarity",
+    ]  # fmt: skip
+    assert [row["biased"] for row in rows.values()] == [False, True, False, True, False]
+    assert rows["best-channel"]["mean_inverse_probability"] is None
+    assert rows["ocs"]["mean_inverse_probability"] > 1.0
+    for row in rows.values():
+        assert 1.0 / 12 <= row["jain_fairness"] <= 1.0
+        assert row["airtime_s_per_round"] > row["feedback_s_per_round"]
+
+
+def test_feedback_of_devices_that_are_asked_is_charged(compared):
+    rows = {row["policy"]: row for row in compared[2]["policies"]}
+    assert rows["lyapunov"]["feedback_s_per_round"] == 0.0
+    assert rows["clustered-similarity"]["feedback_s_per_round"] == 0.0
+    # Twelve devices report to ocs, six to power-of-choice.
+    assert rows["ocs"]["feedback_s_per_round"] > rows["power-of-choice"]["feedback_s_per_round"] > 0
+
+
+def test_the_report_and_the_table_mark_what_is_biased(compared):
+    folder, given, _ = compared
+    page = (folder / "out" / "report.html").read_text(encoding="utf-8")
+    assert "best-channel" in page
+    shown = CliRunner().invoke(command, [each for each in given if each != "--json"])
+    assert "best-channel (biased)" in shown.output
+    assert "ocs (biased)" not in shown.output
+
+
+def test_bad_names_and_targets_are_refused_before_anything_runs(tmp_path):
+    def refused(*given):
+        return CliRunner().invoke(command, [*given, "--out", str(tmp_path)]).exception
+
+    assert isinstance(refused("--policies", "nobody"), UnknownNameError)
+    assert isinstance(refused("--scale", "huge"), UnknownNameError)
+    assert isinstance(refused("--aggregator", "average"), UnknownNameError)
+    assert isinstance(refused("--target", "7"), InputError)
+    assert list(tmp_path.iterdir()) == []

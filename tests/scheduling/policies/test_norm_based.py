@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+
+from fedsched.core.uplink import Uplink
+from fedsched.core.waterfill import waterfill
+from fedsched.errors import InputError
+from fedsched.randomness import stream
+from fedsched.records import Feedback
+from fedsched.scheduling.policies import make_policy
+from fedsched.scheduling.policies.norm_based import (
+    approximate_probabilities,
+    importance_channel_probabilities,
+    optimal_sampling_probabilities,
+)
+
+LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
+
+
+def test_optimal_client_sampling_is_the_water_filling_solution():
+    rng = stream(1, "data")
+    clipped = 0
+    for _ in range(100):
+        n = int(rng.integers(2, 30))
+        size = int(rng.integers(1, n))
+        u = rng.lognormal(0.0, 2.0, n)
+        p = optimal_sampling_probabilities(u, size)
+        wanted, _ = waterfill(np.full(n, 1.0), u**2, float(size), 0.0)
+        assert p == pytest.approx(wanted, rel=1e-9)
+        assert p.sum() == pytest.approx(size, rel=1e-12)
+        clipped += int((p == 1.0).any())
+    assert 20 < clipped < 100  # both kinds were tried
+
+
+def test_the_approximation_ends_at_the_optimum_or_near_it_and_never_above_the_size():
+    rng = stream(2, "data")
+    for _ in range(100):
+        n = int(rng.integers(2, 30))
+        size = int(rng.integers(1, n))
+        u = rng.lognormal(0.0, 1.0, n)
+        p, best = approximate_probabilities(u, size), optimal_sampling_probabilities(u, size)
+        assert np.all((p > 0.0) & (p <= 1.0))
+        assert p.sum() <= size * (1.0 + 1e-12)
+        assert (u**2 / p).sum() <= 1.2 * (u**2 / best).sum()
+    assert approximate_probabilities(u, size, passes=50) == pytest.approx(best, rel=1e-9)
+    assert optimal_sampling_probabilities(np.ones(3), 3).tolist() == [1.0] * 3
+    assert approximate_probabilities(np.ones(3), 5).tolist() == [1.0] * 3
+
+
+def test_importance_and_channel_probabilities_beat_a_grid_and_have_their_limits():
+    u, t = np.array([1.0, 2.0, 3.0]), np.array([0.5, 2.0, 1.0])
+    scaled = u / u.mean() / 3
+
+    def objective(p, rho):
+        return rho * (scaled**2 / p).sum() + (1 - rho) * (p * t).sum()
+
+    step = 1 / 200
+    grid = [
+        np.array([a, b, 1.0 - a - b])
+        for a in np.arange(step, 1, step)
+        for b in np.arange(step, 1 - a - step / 2, step)
+    ]
+    for rho in (0.2, 0.8):
+        p = importance_channel_probabilities(u, t, rho=rho)
+        lowest = min(objective(each, rho) for each in grid)
+        assert lowest * (1 - 1e-3) <= objective(p, rho) <= lowest * (1 + 1e-9)
+    # Variance alone: in proportion to the norms.
+    alone = importance_channel_probabilities(u, t, rho=1 - 1e-9)
+    assert alone == pytest.approx(u / u.sum(), rel=1e-6)
+    assert importance_channel_probabilities(u[:1], t[:1], rho=0.5).tolist() == [1.0]
+
+
+def test_devices_with_a_larger_norm_or_a_better_channel_are_drawn_more_often():
+    policy = make_policy("importance-channel", uplink=LINK, draws=1, rho=0.5)
+    chance = stream(1, "policy").random((3, 3))
+    told = Feedback(chance=chance, device=np.arange(3), value=np.array([1.0, 3.0, 1.0]))
+    decision, _ = policy.decide(np.array([1.0, 1.0, 50.0]), policy.init(3), told)
+    q = decision.probability
+    assert q.sum() == pytest.approx(1.0)
+    assert q[1] > q[0] < q[2]
+
+
+def test_devices_that_report_nothing_or_zero_keep_a_chance():
+    policy = make_policy("ocs", uplink=LINK, draws=1)
+    chance = np.full((3, 3), 0.5)
+    told = Feedback(chance=chance, device=np.array([0, 1]), value=np.array([2.0, 0.0]))
+    decision, _ = policy.decide(np.ones(3), policy.init(3), told)
+    assert np.all(decision.probability > 0.0)
+    assert decision.probability[0] == pytest.approx(1.0, abs=1e-6)
+    nothing = Feedback(chance=chance, device=np.arange(3), value=np.zeros(3))
+    decision, _ = policy.decide(np.ones(3), policy.init(3), nothing)
+    assert decision.probability == pytest.approx(np.full(3, 1 / 3))
+
+
+def test_the_norm_threshold_lets_large_updates_through_and_follows_the_wanted_size():
+    policy = make_policy("norm-threshold", uplink=LINK, draws=2)
+    state = policy.init(6)
+    sizes = []
+    for t in range(60):
+        norm = stream(3, "data", t).lognormal(0.0, 1.0, 6) * (0.97**t)
+        told = Feedback(chance=np.zeros((3, 6)), device=np.arange(6), value=norm)
+        before = float(state["threshold"])
+        decision, state = policy.decide(np.ones(6), state, told)
+        cohort = policy.draw(decision, stream(1, "sampling"))
+        if t:
+            assert cohort.device.tolist() == np.flatnonzero(norm >= before).tolist()
+        assert cohort.weight.tolist() == [1 / 6] * cohort.size
+        sizes.append(cohort.size)
+    assert sizes[0] == 2
+    assert 1.3 < np.mean(sizes) < 2.7
+
+
+def test_a_bad_trade_off_is_refused():
+    with pytest.raises(InputError, match=r"rho must lie in \(0, 1\), got 1.5"):
+        make_policy("importance-channel", uplink=LINK, draws=2, rho=1.5)

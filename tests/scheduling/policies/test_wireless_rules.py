@@ -1,0 +1,137 @@
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from fedsched.core.uplink import Uplink
+from fedsched.errors import InputError
+from fedsched.randomness import stream
+from fedsched.records import Feedback
+from fedsched.scheduling.policies import make_policy
+from fedsched.scheduling.policies.wireless_rules import adaptive_probabilities, deadline_greedy
+
+LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
+
+
+def cohorts(name, gain, draws, **options):
+    """The devices chosen in each round of a table of gains."""
+    policy = make_policy(name, uplink=LINK, draws=draws, **options)
+    state, found = policy.init(gain.shape[1]), []
+    for t, row in enumerate(gain):
+        chance = stream(1, "policy", t).random((3, gain.shape[1]))
+        told = Feedback(chance=chance, device=np.empty(0, np.int64), value=np.empty(0))
+        decision, state = policy.decide(row, state, told)
+        found.append(policy.draw(decision, stream(1, "sampling", t)).device.tolist())
+    return found
+
+
+def flat(lists):
+    return [device for each in lists for device in each]
+
+
+def test_round_robin_wraps_where_m_does_not_divide_n_and_passes_over_who_is_away():
+    gain = np.ones((4, 5))
+    gain[2, 0] = np.nan
+    assert cohorts("round-robin", gain, 2) == [[0, 1], [2, 3], [1, 4], [2, 3]]
+
+
+def test_the_best_channels_are_taken():
+    assert cohorts("best-channel", np.array([[1.0, 5.0, np.nan, 3.0]]), 2) == [[1, 3]]
+
+
+def test_proportional_fair_compares_gains_with_their_own_average():
+    # Device 0 is always better; in round 1 device 1 is better than usual, then device 2.
+    gain = np.array([[100.0, 1.0, 2.0], [100.0, 3.0, 2.0], [90.0, 1.0, 9.0]])
+    assert cohorts("proportional-fair", gain, 1)[1:] == [[1], [2]]
+
+
+def test_proportional_fair_takes_all_devices_equally_often():
+    rng = stream(4, "channel")
+    gain = np.geomspace(0.1, 10.0, 10) * rng.exponential(size=(3000, 10))
+    counts = np.bincount(flat(cohorts("proportional-fair", gain, 2)), minlength=10)
+    assert counts / 3000 == pytest.approx(np.full(10, 0.2), abs=0.04)
+    best = np.bincount(flat(cohorts("best-channel", gain, 2)), minlength=10)
+    assert best[0] == 0  # so the test above can fail
+
+
+def test_the_deadline_greedy_takes_as_many_devices_as_any_choice_could():
+    rng = stream(2, "data")
+    for _ in range(60):
+        upload = rng.exponential(size=7)
+        deadline = float(rng.uniform(0.2, 1.0) * upload.sum())
+        fits = [
+            size
+            for size in range(8)
+            for each in combinations(range(7), size)
+            if sum(upload[list(each)]) < deadline
+        ]
+        taken = deadline_greedy(upload, deadline_s=deadline)
+        assert len(taken) == max(fits)
+        assert upload[taken].sum() < deadline
+
+
+def test_with_unequal_computation_the_greedy_follows_its_algorithm_step_by_step():
+    upload, compute = np.array([1.0, 2.0, 1.0]), np.array([5.0, 0.0, 2.0])
+    # Adds 6, 2, 3: device 1, ends at 2. Adds 1 + 3 = 4 and 1: device 2, ends at 3. Then 1 + 2 = 3.
+    greedy = deadline_greedy(upload, deadline_s=100.0, compute_s=compute)
+    assert greedy.tolist() == [1, 2, 0]
+    assert deadline_greedy(upload, deadline_s=6.0, compute_s=compute).tolist() == [1, 2]
+    equal = deadline_greedy(upload, deadline_s=2.5, compute_s=np.zeros(3))
+    assert equal.tolist() == deadline_greedy(upload, deadline_s=2.5).tolist() == [0, 2]
+
+
+def test_fedcs_considers_random_candidates_only_if_told_to():
+    gain = np.tile(np.geomspace(0.1, 100.0, 10), (200, 1))
+    everyone = cohorts("fedcs", gain, 2, deadline_s=1.0)
+    assert 0 not in flat(everyone)  # the weak starve
+    some = cohorts("fedcs", gain, 2, deadline_s=1.0, candidates=3)
+    assert {len(each) for each in some} <= {0, 1, 2, 3}
+    assert len(set(flat(some))) > len(set(flat(everyone)))
+    assert cohorts("fedcs", gain[:1], 2, deadline_s=1e-9) == [[]]
+
+
+def test_the_fairness_queue_serves_who_has_waited():
+    gain = np.tile([100.0, 100.0, 0.5, 0.5], (400, 1))
+    counts = np.bincount(flat(cohorts("fairness-queue", gain, 2)), minlength=4)
+    # beta = m / (2 N) = 1/4 of the rounds for everybody, the slow ones included.
+    assert counts.min() >= 0.9 * 0.25 * 400
+    assert counts[:2].min() > 2 * counts[2:].max()
+
+
+def test_adaptive_probabilities_without_a_constant_are_importance_over_root_time():
+    c, t = np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 9.0])
+    w = c / np.sqrt(t)
+    assert adaptive_probabilities(c, t) == pytest.approx(w / w.sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.5, 20.0])
+def test_adaptive_probabilities_are_better_than_any_on_a_grid(ratio):
+    c, t = np.array([1.0, 2.0, 1.5]), np.array([1.0, 4.0, 2.0])
+
+    def objective(w):
+        return (w * t).sum() * ((c**2 / w).sum() + ratio)
+
+    best = objective(adaptive_probabilities(c, t, ratio=ratio))
+    step = 1 / 150
+    grid = [
+        np.array([a, b, 1.0 - a - b]) * 1.0
+        for a in np.arange(step, 1, step)
+        for b in np.arange(step, 1 - a - step / 2, step)
+    ]
+    lowest = min(objective(w) for w in grid)
+    assert best <= lowest * (1.0 + 1e-9)
+    assert best >= lowest * (1.0 - 1e-2)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("fedcs", {"deadline_s": -1.0}, "deadline_s must be a positive finite number"),
+        ("fedcs", {"candidates": 0}, "candidates must be a whole number"),
+        ("best-channel", {"power": "loud"}, "power: 'loud' is not known"),
+        ("best-channel", {"colour": 1}, "option: 'colour' is not known"),
+    ],
+)
+def test_bad_options_are_refused(name, options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        make_policy(name, uplink=LINK, draws=2, **options)
