@@ -109,7 +109,8 @@ def test_a_negative_curvature_counts_by_its_size(problem):
     found = estimate_constants(
         model=Linear(), dataset=dataset, partition=partition,
         parameters=np.zeros(CLASSES * SIDE * SIDE, np.float32), batch_size=BATCH, batches=4,
-        loss=lambda outputs, labels: -squared(outputs, labels), random=np.random.default_rng(0),
+        loss=lambda outputs, labels: -squared(outputs, labels), iterations=32,
+        random=np.random.default_rng(0),
     )  # fmt: skip
     smoothness, *_ = exact(dataset, partition, np.zeros((CLASSES, SIDE * SIDE)))
     assert found.smoothness.value == pytest.approx(smoothness, rel=0.1)
