@@ -133,6 +133,11 @@ def simulate(scenario: Scenario, *, parameters: int, rounds: int) -> Candidate:
         tally.add(done)
         airtime_s += round_airtime_s(done.upload_s, scenario.uplink.access)
     summary = tally.summary()
+    if summary.mean_inverse_probability is None:
+        raise InputError(
+            f"policy.kind: {scenario.policy.kind!r} chooses without chance, so there is no 1/q to "
+            "predict from; name a policy that draws, such as lyapunov or uniform"
+        )
     return Candidate(
         policy=scenario.policy,
         airtime_s=airtime_s / rounds,

@@ -226,12 +226,10 @@ def _replayed(log: RunLog, scenario: Scenario, devices: int) -> Iterator[tuple[i
     with training_pool(trainer_spec_of(scenario, devices, "cpu"), workers=1) as pool:
         uplink = uplink_of(scenario, len(pool.initial_parameters))
         channel = make_channel(scenario.channel.kind, scenario.channel.devices)
-        rounds = schedule(
-            channel=channel, policy=policy_of(scenario, uplink), uplink=uplink,
-            seed=scenario.run.seed,
-        )  # fmt: skip
         for done, state in train(
-            rounds, pool=pool, parameters=pool.initial_parameters, eval_every=log.rounds,
-            last_round=log.rounds - 1,
+            channel=channel, policy=policy_of(scenario, uplink), uplink=uplink,
+            seed=scenario.run.seed, pool=pool, parameters=pool.initial_parameters,
+            eval_every=log.rounds, last_round=log.rounds - 1,
+            feedback_bits=scenario.uplink.feedback_bits, aggregator=scenario.training.aggregator,
         ):  # fmt: skip
             yield state.round, done.parameters
