@@ -34,7 +34,7 @@ from fedsched.simulation import ScheduleState, schedule, start, train
 from fedsched.wireless import AbstractChannel, make_channel
 from fedsched.wireless.clock import round_airtime_s
 
-__all__ = ["Progress", "run"]
+__all__ = ["Progress", "policy_of", "run", "trainer_spec_of", "uplink_of"]
 
 _LOCK_POLL_S = 0.2
 
@@ -82,7 +82,7 @@ def run(
             _check_same(folder, scenario)
         if not (folder / MODEL).is_file():
             channel = make_channel(scenario.channel.kind, scenario.channel.devices)
-            spec = _trainer_spec(scenario, channel.devices, torch_device)
+            spec = trainer_spec_of(scenario, channel.devices, torch_device)
             with (
                 _events(folder, scenario, tensorboard) as log_grew,
                 training_pool(spec, workers) as pool,
@@ -101,8 +101,8 @@ def _go_on(
     progress: Callable[[Progress], None] | None,
     log_grew: Callable[[], None],
 ) -> None:
-    uplink = _uplink(scenario, len(pool.initial_parameters))
-    policy = _policy(scenario, uplink)
+    uplink = uplink_of(scenario, len(pool.initial_parameters))
+    policy = policy_of(scenario, uplink)
     seed, last_round = scenario.run.seed, scenario.run.rounds - 1
     checkpoint = read_checkpoint(folder)
     if checkpoint is None:
@@ -173,7 +173,8 @@ def _progress(
     )
 
 
-def _uplink(scenario: Scenario, parameters: int) -> Uplink:
+def uplink_of(scenario: Scenario, parameters: int) -> Uplink:
+    """The link of a scenario, for a model with so many parameters."""
     section = scenario.uplink
     return Uplink(
         bits=32.0 * parameters if section.bits is None else section.bits,
@@ -183,7 +184,8 @@ def _uplink(scenario: Scenario, parameters: int) -> Uplink:
     )
 
 
-def _policy(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
+def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
+    """The policy of a scenario."""
     section = scenario.policy
     return make_policy(
         section.kind,
@@ -207,7 +209,8 @@ def _unread(scenario: Scenario) -> list[str]:
     return sorted(f"policy.{name}" for name in names - reads)
 
 
-def _trainer_spec(scenario: Scenario, devices: int, torch_device: str) -> TrainerSpec:
+def trainer_spec_of(scenario: Scenario, devices: int, torch_device: str) -> TrainerSpec:
+    """How to build what trains a scenario's devices."""
     return TrainerSpec(
         dataset=scenario.data.name,
         model=scenario.training.model,

@@ -17,6 +17,8 @@ _COMMANDS = {
     "reproduce": "every figure and table of the paper, at the scale you have time for",
     "report": "one page to look at, from run folders",
     "data": "fetch a data set (cifar10) into the cache, verified",
+    "advise": "rank m, lambda, V and design by predicted time to a target, before any training",
+    "bound": "the convergence bound of a run, beside its measured gradients",
     "schedule": "schedule without training: probabilities, powers and airtime over many rounds",
 }
 

@@ -36,8 +36,8 @@ class TrainerSpec:
     torch_device: str = "cpu"
     cache: Path | None = None
 
-    def build(self) -> "LocalTrainer":
-        """Load the data, make the model and bring them together. Imports torch."""
+    def data(self) -> tuple[Dataset, Partition]:
+        """Load the images, and who holds which."""
         dataset = (
             load_dataset(self.dataset, cache=self.cache)
             if isinstance(self.dataset, str)
@@ -50,6 +50,11 @@ class TrainerSpec:
             devices=self.devices,
             seed=self.seed,
         )
+        return dataset, partition
+
+    def build(self) -> "LocalTrainer":
+        """Load the data, make the model and bring them together. Imports torch."""
+        dataset, partition = self.data()
         # Late, so that a mistake in the data shows before torch is loaded.
         from fedsched.learning.local import LocalTrainer
         from fedsched.learning.models import build_model

@@ -60,9 +60,11 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     return path
 
 
-def read_checkpoint(folder: Path) -> Checkpoint | None:
-    """The newest checkpoint whose checksum holds; None if there is none."""
+def read_checkpoint(folder: Path, *, before: int | None = None) -> Checkpoint | None:
+    """The newest checkpoint whose checksum holds, of a round below ``before``; None if none is."""
     for path in reversed(_all(folder)):
+        if before is not None and path.name >= f"checkpoint-{before:09d}.npz":
+            continue
         digest, _, content = path.read_bytes().partition(b"\n")
         if hashlib.sha256(content).hexdigest().encode() == digest:
             return _unpack(content)

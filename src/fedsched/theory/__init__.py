@@ -1,0 +1,39 @@
+"""The theory, computed: the paper's bound, one that holds, and problems that tell them apart."""
+
+from fedsched.theory.bounds import (
+    Bound,
+    ProblemConstants,
+    corollary_step,
+    corrected_bound,
+    corrected_step_limit,
+    least_uniform_probability,
+    mean_inverse,
+    printed_bound,
+    printed_step_limit,
+    uniform_probability,
+    variance_factor,
+)
+from fedsched.theory.lyapunov import (
+    drift_constant,
+    optimality_gap,
+    power_excess,
+    power_excess_of_queue,
+)
+
+__all__ = [
+    "Bound",
+    "ProblemConstants",
+    "corollary_step",
+    "corrected_bound",
+    "corrected_step_limit",
+    "drift_constant",
+    "least_uniform_probability",
+    "mean_inverse",
+    "optimality_gap",
+    "power_excess",
+    "power_excess_of_queue",
+    "printed_bound",
+    "printed_step_limit",
+    "uniform_probability",
+    "variance_factor",
+]

@@ -1,0 +1,204 @@
+r"""Which m, lambda, V and design to take, before any training.
+
+A schedule costs time a round, and it costs rounds. The time is simulated without training. For
+the rounds, the descent inequality of one round sets against its first-order gain a variance in
+proportion to :math:`R = \bar Q - 1`, the mean of 1/q less 1, so that
+
+.. math:: T \propto 1 + \rho R .
+
+With the step tuned to the schedule, as the corrected bound would have it, the variance decides
+alone and :math:`\rho \ge 1`; at 1, rounds are in proportion to the mean of 1/q. With one step for
+all schedules :math:`\rho` is small: to first order
+
+.. math:: \rho = \frac{M}{2N} \cdot \frac{\frac1N\sum_n\|\nabla f_n\|^2}{\|\nabla f\|^2}, \qquad
+          M = 1 - (1-\gamma L)^K \approx \gamma K L,
+
+M being how far K local steps go towards a device's own minimum along its largest curvature.
+:func:`step_weight` measures it at the first model. What is common to all schedules is left out, so
+predicted times are relative.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsched.config import PolicySection, Scenario, scenario_from
+from fedsched.core.checks import positive_number, whole_number
+from fedsched.errors import InputError
+from fedsched.experiment import policy_of, trainer_spec_of, uplink_of
+from fedsched.randomness import stream
+from fedsched.results.analysis import curve_of, reach
+from fedsched.results.runlog import RunLog
+from fedsched.results.tally import ScheduleTally
+from fedsched.simulation import schedule
+from fedsched.wireless import make_channel
+from fedsched.wireless.clock import round_airtime_s
+
+__all__ = [
+    "Candidate",
+    "candidates",
+    "measured_time",
+    "measured_times",
+    "model_parameters",
+    "rank_correlation",
+    "simulate",
+    "step_weight",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One way to schedule, and what it costs."""
+
+    policy: PolicySection
+    airtime_s: float  # a round
+    mean_inverse: float  # of q, over rounds and devices
+    devices: float  # a round
+    worst_power_w: float  # largest mean power of a device, over the rounds simulated
+
+    def rounds(self, weight: float) -> float:
+        """Rounds to a target, relative to everybody taking part."""
+        return 1.0 + weight * (self.mean_inverse - 1.0)
+
+    def time_s(self, weight: float, computation_s: float) -> float:
+        """Time to a target, for each round that it would take with everybody."""
+        return self.rounds(weight) * (self.airtime_s + computation_s)
+
+    @property
+    def label(self) -> str:
+        """What it is called in tables."""
+        policy = self.policy
+        if policy.kind == "full":
+            return "full"
+        size = "" if policy.kind == "lyapunov" and policy.design == "independent" else (
+            f" m={policy.draws}"
+        )  # fmt: skip
+        price = f" λ={policy.lam:g} V={policy.v:g}" if policy.kind == "lyapunov" else ""
+        return f"{policy.kind} {policy.design}{size}{price}"
+
+
+def candidates(scenarios: Sequence[Scenario]) -> list[Scenario]:
+    """The scenarios to compare: those of a sweep, one seed of each; for a single one, a grid.
+
+    The grid has every design, m of 1, 5 and 10, lambda of 1, 10 and 100, and V both as given and
+    with V * lambda as at the paper's main setting, since power depends on that product.
+    """
+    first = scenarios[0]
+    if len(scenarios) > 1:
+        policies = [each.policy for each in scenarios]
+    else:
+        given = first.policy
+        pairs = {(lam, v) for lam in (1.0, 10.0, 100.0) for v in (given.v, 1e4 / lam)}
+        policies = [
+            dataclasses.replace(
+                given, kind="lyapunov", design=design, draws=m, lam=lam, v=v
+            )
+            for design in ("with-replacement", "fixed-size", "independent")
+            for m in ((1, 5, 10) if design != "independent" else (10,))
+            for lam, v in sorted(pairs)
+        ]  # fmt: skip
+        policies += [
+            dataclasses.replace(given, kind="uniform", design=design, draws=m)
+            for design in ("with-replacement", "fixed-size")
+            for m in (1, 5, 10)
+        ]
+    return [dataclasses.replace(first, policy=each) for each in dict.fromkeys(policies)]
+
+
+def model_parameters(scenario: Scenario) -> int:
+    """How many numbers an update has; 0 where the scenario names its bits. May import torch."""
+    if scenario.uplink.bits is not None:
+        return 0
+    from fedsched.learning.models import build_model, flatten
+
+    spec = trainer_spec_of(scenario, 1, "cpu")
+    dataset, _ = spec.data()
+    return len(flatten(build_model(spec.model, dataset, spec.seed)))
+
+
+def simulate(scenario: Scenario, *, parameters: int, rounds: int) -> Candidate:
+    """Schedule so many rounds without training and note what they cost."""
+    whole_number("rounds", rounds)
+    channel = make_channel(scenario.channel.kind, scenario.channel.devices)
+    uplink = uplink_of(scenario, parameters)
+    running = schedule(
+        channel=channel, policy=policy_of(scenario, uplink), uplink=uplink, seed=scenario.run.seed
+    )
+    tally, airtime_s = ScheduleTally(channel.devices), 0.0
+    for done, _ in islice(running, rounds):
+        tally.add(done)
+        airtime_s += round_airtime_s(done.upload_s, scenario.uplink.access)
+    summary = tally.summary()
+    return Candidate(
+        policy=scenario.policy,
+        airtime_s=airtime_s / rounds,
+        mean_inverse=summary.mean_inverse_probability,
+        devices=summary.devices_per_round,
+        worst_power_w=summary.worst_mean_power_w,
+    )
+
+
+def step_weight(scenario: Scenario) -> float:
+    """Rho for the scenario's own step size, measured at the first model. Imports torch."""
+    from fedsched.learning.constants import estimate_constants
+    from fedsched.learning.models import build_model, flatten
+
+    devices = make_channel(scenario.channel.kind, scenario.channel.devices).devices
+    spec = trainer_spec_of(scenario, devices, "cpu")
+    dataset, partition = spec.data()
+    model = build_model(spec.model, dataset, spec.seed)
+    found = estimate_constants(
+        model=model, dataset=dataset, partition=partition, parameters=flatten(model).copy(),
+        batch_size=spec.batch_size, devices=5, batches=4,
+        random=stream(scenario.run.seed, "advice"),
+    )  # fmt: skip
+    shrink = max(1.0 - spec.learning_rate * found.smoothness.value, 0.0)
+    move = 1.0 - shrink**spec.steps
+    return move / (2.0 * devices) * found.device_gradient_sq / found.gradient_sq
+
+
+def measured_times(
+    logs: Iterable[RunLog], target: float, *, computation_s: float, patience: int
+) -> Mapping[PolicySection, float | None]:
+    """Mean time to a test accuracy by policy; None where a seed never reached it."""
+    positive_number("target", target)
+    times: dict[PolicySection, list[float | None]] = {}
+    for log in logs:
+        reached = reach(curve_of(log), target, patience=patience)
+        time_s = None if reached is None else reached.time_s(computation_s)
+        times.setdefault(scenario_from(log.manifest["scenario"]).policy, []).append(time_s)
+    return {
+        key: None if None in each else float(np.mean([t for t in each if t is not None]))
+        for key, each in times.items()
+    }
+
+
+def measured_time(
+    candidate: Candidate, times: Mapping[PolicySection, float | None]
+) -> float | None:
+    """A candidate's time among those measured."""
+    return times.get(candidate.policy)
+
+
+def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
+    """Spearman's: the correlation of ranks, ties sharing theirs.
+
+    Example:
+        >>> rank_correlation([1.0, 2.0, 3.0, 4.0], [10.0, 30.0, 20.0, 40.0])
+        0.8
+    """
+    if len(one) != len(other) or len(one) < 3:
+        raise InputError(
+            f"a rank correlation needs three pairs or more, got {len(one)} and {len(other)} values"
+        )
+    return round(float(np.corrcoef(_ranks(one), _ranks(other))[0, 1]), 12)
+
+
+def _ranks(values: Sequence[float]) -> NDArray[np.float64]:
+    _, place, count = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    return np.asarray((last - (count - 1) / 2.0)[place], dtype=np.float64)

@@ -1,0 +1,237 @@
+"""The bound of a finished run, beside the gradients that it really had.
+
+What is measured: the squared gradient of the training loss over all devices, at the first model,
+at a checkpoint that it keeps, and at the last; or at more rounds by training again, to the bit.
+What is estimated: L, nu^2 and epsilon^2, the largest over those models of the run. The theory wants
+suprema over all models, so the bound that comes out may be too small for this reason.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsched.config import Scenario, scenario_from
+from fedsched.core.checks import whole_number
+from fedsched.errors import InputError, RunLogError
+from fedsched.experiment import policy_of, trainer_spec_of, uplink_of
+from fedsched.randomness import stream
+from fedsched.results.checkpoint import read_checkpoint
+from fedsched.results.runlog import MODEL, RunLog, read_run
+from fedsched.simulation import schedule, train
+from fedsched.theory.bounds import (
+    Bound,
+    ProblemConstants,
+    corrected_bound,
+    corrected_step_limit,
+    mean_inverse,
+    printed_bound,
+    printed_step_limit,
+    variance_factor,
+)
+from fedsched.wireless import make_channel
+
+__all__ = ["RunBound", "bound_of_run", "schedule_probabilities"]
+
+Parameters: TypeAlias = NDArray[np.float32]
+Values: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunBound:
+    """What the theory says of a run, and what was measured."""
+
+    rounds: int
+    learning_rate: float
+    constants: ProblemConstants
+    intervals: dict[str, tuple[float, float]]  # of L, nu^2 and epsilon^2, by field
+    kappa: float
+    inverse: Values  # Q_t
+    least_probability: float
+    start_gap: float  # f(x_0), since no loss is below 0
+    measured_round: NDArray[np.int64]
+    measured_gradient_sq: Values
+
+    def printed(self, learning_rate: float | None = None) -> Bound:
+        """Theorem 1 at the run's step, or at another."""
+        return printed_bound(
+            self.constants,
+            self.inverse,
+            learning_rate=learning_rate or self.learning_rate,
+            start_gap=self.start_gap,
+            least_probability=self.least_probability,
+        )
+
+    def corrected(self, learning_rate: float | None = None, *, rounds: int | None = None) -> Bound:
+        """The bound that holds, at the run's step or another, after all rounds or fewer."""
+        return corrected_bound(
+            self.constants,
+            self.inverse[:rounds],
+            learning_rate=learning_rate or self.learning_rate,
+            start_gap=self.start_gap,
+            kappa=self.kappa,
+        )
+
+    @property
+    def printed_step_limit(self) -> float:
+        """The largest step of Theorem 1."""
+        return printed_step_limit(self.constants, self.least_probability)
+
+    @property
+    def corrected_step_limit(self) -> float:
+        """A step for which the corrected bound holds."""
+        return corrected_step_limit(self.constants, self.inverse, kappa=self.kappa)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything by name, as strict JSON takes it."""
+        limit = self.corrected_step_limit
+        names = ("smoothness", "noise_sq", "divergence_sq")
+        return {
+            "rounds": self.rounds,
+            "learning_rate": self.learning_rate,
+            "devices": self.constants.devices,
+            "steps": self.constants.steps,
+            "constants": {
+                name: {
+                    "value": getattr(self.constants, name),
+                    "low": self.intervals[name][0],
+                    "high": self.intervals[name][1],
+                }
+                for name in names
+            },
+            "kappa": self.kappa,
+            "mean_inverse_probability": float(self.inverse.mean()),
+            "least_probability": self.least_probability,
+            "start_gap": self.start_gap,
+            "measured": {
+                "round": self.measured_round.tolist(),
+                "gradient_sq": self.measured_gradient_sq.tolist(),
+            },
+            "printed_step_limit": self.printed_step_limit,
+            "corrected_step_limit": limit,
+            "printed": self.printed().as_dict(),
+            "corrected": self.corrected().as_dict(),
+            "corrected_at_its_step_limit": self.corrected(limit).as_dict(),
+        }
+
+
+def schedule_probabilities(scenario: Scenario, *, bits: float, rounds: int) -> Values:
+    """The q's of a scenario's first rounds, shape (rounds, devices), without any training."""
+    uplink = uplink_of(scenario, int(bits) // 32)
+    channel = make_channel(scenario.channel.kind, scenario.channel.devices)
+    running = schedule(
+        channel=channel, policy=policy_of(scenario, uplink), uplink=uplink, seed=scenario.run.seed
+    )
+    return np.array([done.decision.probability for done, _ in islice(running, rounds)])
+
+
+def bound_of_run(
+    folder: str | Path, *, replay_every: int | None = None, devices: int = 10, batches: int = 32
+) -> RunBound:
+    """Measure a finished run and compute its bounds. Imports torch.
+
+    Args:
+        folder: of the run.
+        replay_every: train again and measure the gradient every so many rounds; without it, only
+            at the models that the folder holds and at the first.
+        devices: on how many devices L and nu^2 are estimated.
+        batches: minibatches for each.
+    """
+    log = read_run(folder)
+    if not log.finished:
+        raise RunLogError(f"{str(folder)!r} is not finished; run it to its end first")
+    if replay_every is not None:
+        whole_number("replay_every", replay_every)
+    scenario = scenario_from(log.manifest["scenario"])
+    q = schedule_probabilities(scenario, bits=float(log.manifest["update_bits"]), rounds=log.rounds)
+    if not (q > 0.0).all():
+        t = int(np.argmin(q.min(axis=1)))
+        raise InputError(
+            f"round {t}: a device is out of reach, so its probability is 0 and neither bound says "
+            "anything; use a channel that reaches everybody"
+        )
+    inverse = mean_inverse(q)
+    if not np.allclose(inverse, log.column("mean_inverse_probability"), rtol=1e-9, atol=0.0):
+        raise RunLogError(
+            f"{str(folder)!r} was scheduled otherwise than its scenario says; was it made by "
+            "another version?"
+        )
+    return _measured(log, scenario, q, replay_every, devices, batches)
+
+
+def _measured(
+    log: RunLog, scenario: Scenario, q: Values, replay_every: int | None, devices: int, batches: int
+) -> RunBound:
+    from fedsched.learning.constants import estimate_constants, measure_gradient
+    from fedsched.learning.models import build_model, flatten
+
+    spec = trainer_spec_of(scenario, q.shape[1], "cpu")
+    dataset, partition = spec.data()
+    model = build_model(spec.model, dataset, spec.seed)
+    held = {0: flatten(model).copy(), **_models(log)}
+    where: dict[str, Any] = {"model": model, "dataset": dataset, "partition": partition}
+    found = [
+        estimate_constants(
+            parameters=held[t], batch_size=spec.batch_size, devices=devices, batches=batches,
+            random=stream(scenario.run.seed, "bound", t), **where,
+        )
+        for t in sorted(held)
+    ]  # fmt: skip
+    gradients = dict(zip(sorted(held), (each.gradient_sq for each in found), strict=True))
+    if replay_every is not None:
+        for t, parameters in _replayed(log, scenario, q.shape[1]):
+            if t % replay_every == 0 and t not in gradients:
+                gradients[t], _ = measure_gradient(parameters=parameters, **where)
+    largest: dict[str, Any] = {}
+    intervals = {}
+    for name in ("smoothness", "noise_sq", "divergence_sq"):
+        top = max((getattr(each, name) for each in found), key=lambda estimate: estimate.value)
+        largest[name], intervals[name] = top.value, (top.low, top.high)
+    policy = scenario.policy
+    measured = np.array(sorted(gradients), dtype=np.int64)
+    return RunBound(
+        rounds=log.rounds,
+        learning_rate=spec.learning_rate,
+        constants=ProblemConstants(devices=q.shape[1], steps=spec.steps, **largest),
+        intervals=intervals,
+        kappa=1.0
+        if policy.kind == "full"
+        else variance_factor(policy.design, q.shape[1], alike=policy.kind == "uniform"),
+        inverse=mean_inverse(q),
+        least_probability=float(q.min()),
+        start_gap=found[0].loss,
+        measured_round=measured,
+        measured_gradient_sq=np.array([gradients[t] for t in measured.tolist()]),
+    )
+
+
+def _models(log: RunLog) -> dict[int, Parameters]:
+    """The models that a run folder holds, by the rounds done."""
+    with np.load(log.folder / MODEL, allow_pickle=False) as arrays:
+        models: dict[int, Parameters] = {log.rounds: arrays["parameters"]}
+    newest = read_checkpoint(log.folder, before=log.rounds)
+    if newest is not None:
+        models[newest.round] = newest.parameters
+    return models
+
+
+def _replayed(log: RunLog, scenario: Scenario, devices: int) -> Iterator[tuple[int, Parameters]]:
+    """Every model of a run again, by the rounds done."""
+    from fedsched.learning.pool import training_pool
+
+    with training_pool(trainer_spec_of(scenario, devices, "cpu"), workers=1) as pool:
+        uplink = uplink_of(scenario, len(pool.initial_parameters))
+        channel = make_channel(scenario.channel.kind, scenario.channel.devices)
+        rounds = schedule(
+            channel=channel, policy=policy_of(scenario, uplink), uplink=uplink,
+            seed=scenario.run.seed,
+        )  # fmt: skip
+        for done, state in train(
+            rounds, pool=pool, parameters=pool.initial_parameters, eval_every=log.rounds,
+            last_round=log.rounds - 1,
+        ):  # fmt: skip
+            yield state.round, done.parameters

@@ -1,0 +1,74 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from fedsched.cli.advise import command
+from fedsched.config import load_scenarios, run_name
+from fedsched.errors import InputError
+from fedsched.experiment import run as train
+
+SCENARIO = """
+[run]
+rounds = 6
+eval_every = 1
+[policy]
+[channel]
+devices = 6
+[uplink]
+bits = 1e6
+[data]
+samples = 60
+[training]
+model = "softmax"
+steps = 1
+[sweep]
+policy = ["uniform"]
+design = ["with-replacement", "fixed-size"]
+m = [1, 2]
+seeds = [1]
+"""
+
+
+def run(*arguments):
+    return CliRunner().invoke(command, [str(each) for each in arguments])
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "scenario.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_candidates_are_ranked_and_the_trade_off_is_drawn(scenario, tmp_path):
+    picture = tmp_path / "advice.svg"
+    result = run(scenario, "--step", "tuned", "--rounds", 30, "--plot", picture)
+    assert result.exit_code == 0, result.output
+    assert "uniform fixed-size m=2" in result.stdout and f"wrote {picture}" in result.stdout
+    assert "time a round" in picture.read_text(encoding="utf-8")
+    told = json.loads(run(scenario, "--step", "tuned", "--rounds", 30, "--json").stdout)
+    times = [row["relative_time"] for row in told["candidates"]]
+    assert told["weight"] == 1.0 and len(times) == 4
+    assert times == sorted(times) and times[0] == 1.0
+
+
+def test_computation_time_and_weight_change_the_ranking(scenario):
+    few = json.loads(run(scenario, "--weight", 0, "--rounds", 30, "--json").stdout)
+    assert few["candidates"][0]["draws"] == 1  # only airtime counts
+    many = run(scenario, "--weight", 1, "--computation-s", 100, "--rounds", 30, "--json")
+    assert json.loads(many.stdout)["candidates"][0]["draws"] == 2  # only rounds count
+
+
+def test_the_ranking_is_compared_with_runs(scenario, tmp_path):
+    for each in load_scenarios(scenario):
+        train(each, tmp_path / "runs" / run_name(each))
+    asked = (scenario, "--compare", tmp_path / "runs", "--target", 0.05, "--patience", 1)
+    result = run(*asked)
+    assert result.exit_code == 0, result.output
+    assert "of 4 configurations" in result.stdout
+    told = json.loads(run(*asked, "--json").stdout)
+    assert told["compared"] == 4 and -1.0 <= told["rank_correlation"] <= 1.0
+    assert all(row["measured_s"] > 0 for row in told["candidates"])
+    none = run(scenario, "--compare", tmp_path / "runs", "--target", 2)
+    assert isinstance(none.exception, InputError)

@@ -1,0 +1,49 @@
+import json
+
+from click.testing import CliRunner
+
+from fedsched.cli.bound import command
+from fedsched.config import scenario_from
+from fedsched.experiment import run as train
+
+
+def run(*arguments):
+    return CliRunner().invoke(command, [str(each) for each in arguments])
+
+
+def test_the_counterexample_is_drawn_and_told(tmp_path):
+    picture = tmp_path / "counter.svg"
+    result = run("--counterexample", "--plot", picture)
+    assert result.exit_code == 0, result.output
+    assert f"wrote {picture}" in result.stdout
+    text = picture.read_text(encoding="utf-8")
+    assert "printed bound" in text and "corrected bound" in text
+    rows = json.loads(run("--counterexample", "--json").stdout)["counterexample"]
+    assert all(row["true"] <= row["corrected"] for row in rows)
+    smallest = min(rows, key=lambda row: row["learning_rate"])
+    assert smallest["true"] > 100 * smallest["printed"]
+
+
+def test_something_must_be_asked_for():
+    assert run().exit_code == 2
+
+
+def test_a_run_and_its_bound_are_told_and_drawn(tmp_path):
+    scenario = scenario_from(
+        {
+            "run": {"rounds": 3, "seed": 1},
+            "policy": {"kind": "uniform", "draws": 2},
+            "channel": {"devices": 5},
+            "data": {"samples": 40},
+            "training": {"model": "softmax", "steps": 1},
+        }
+    )
+    train(scenario, tmp_path / "run")
+    picture = tmp_path / "bound.svg"
+    result = run(tmp_path / "run", "--devices", 2, "--plot", picture)
+    assert result.exit_code == 0, result.output
+    assert "as printed (false)" in result.stdout and "mean 1/q" in result.stdout
+    assert "measured" in picture.read_text(encoding="utf-8")
+    told = json.loads(run(tmp_path / "run", "--devices", 2, "--json").stdout)
+    assert told["kappa"] == 1.25
+    assert told["measured"]["round"] == [0, 3]

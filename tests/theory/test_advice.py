@@ -1,0 +1,120 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.stats
+from tests.results.report_runs import write_grid
+
+from fedsched.config import expand, scenario_from
+from fedsched.errors import InputError
+from fedsched.learning.dataset import load_dataset
+from fedsched.learning.models import build_model, flatten
+from fedsched.learning.partition import Partition, index_by_class
+from fedsched.results.analysis import curve_of, reach
+from fedsched.results.collect import collect_runs
+from fedsched.theory.advice import (
+    candidates,
+    measured_time,
+    measured_times,
+    model_parameters,
+    rank_correlation,
+    simulate,
+    step_weight,
+)
+
+TABLE = {
+    "run": {"rounds": 5, "seed": 1},
+    "policy": {"kind": "lyapunov", "draws": 2},
+    "channel": {"devices": 8},
+    "data": {"samples": 80, "alpha": 1.0},
+    "training": {"model": "softmax", "learning_rate": 0.01, "steps": 4},
+}
+
+
+def test_a_sweep_is_compared_without_its_seeds_and_anything_else_on_a_grid():
+    swept = expand({**TABLE, "sweep": {"m": [1, 2], "policy": ["lyapunov", "uniform"],
+                                       "lambda": [1, 10], "seeds": [1, 2]}})  # fmt: skip
+    policies = [each.policy for each in candidates(swept)]
+    assert len(policies) == len(set(policies)) == 6
+    grid = [each.policy for each in candidates([scenario_from(TABLE)])]
+    assert {each.design for each in grid} == {"with-replacement", "fixed-size", "independent"}
+    assert {each.kind for each in grid} == {"lyapunov", "uniform"}
+    assert {(each.lam, each.v) for each in grid if each.kind == "lyapunov"} == {
+        (1.0, 100.0), (1.0, 1e4), (10.0, 100.0), (10.0, 1e3), (100.0, 100.0)
+    }  # fmt: skip
+
+
+def test_time_is_time_a_round_times_rounds():
+    scenario = scenario_from({**TABLE, "policy": {"kind": "uniform", "draws": 2,
+                                                  "design": "fixed-size"}})  # fmt: skip
+    found = simulate(scenario, parameters=650, rounds=20)
+    assert found.mean_inverse == pytest.approx(4.0)
+    assert found.devices == 2.0
+    assert found.rounds(0.0) == 1.0
+    assert found.rounds(1.0) == pytest.approx(4.0)
+    assert found.time_s(1.0, 2.0) == pytest.approx(4.0 * (found.airtime_s + 2.0))
+    at_once = dataclasses.replace(
+        scenario, uplink=dataclasses.replace(scenario.uplink, access="parallel")
+    )
+    assert simulate(at_once, parameters=650, rounds=20).airtime_s < found.airtime_s
+    doubled = simulate(scenario, parameters=1300, rounds=20)
+    assert doubled.airtime_s == pytest.approx(2 * found.airtime_s)
+    assert doubled.label == "uniform fixed-size m=2"
+
+
+def test_the_weight_of_a_step_is_that_of_the_first_model():
+    scenario = scenario_from(TABLE)
+    dataset = load_dataset("digits")
+    flat = flatten(build_model("softmax", dataset, 1)).astype(np.float64)
+    partition = Partition(
+        index=index_by_class(dataset.train_labels, 10), alpha=1.0, size=80, devices=8, seed=1
+    )
+    gradients, top = [], 0.0
+    for n in range(8):
+        samples = partition.indices(n)
+        x = dataset.train_images[samples].reshape(80, -1) - dataset.mean[0]
+        x = np.hstack([x / dataset.deviation[0], np.ones((80, 1))])
+        logits = x[:, :64] @ flat[:640].reshape(10, 64).T + flat[640:]
+        chance = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        error = chance - np.eye(10)[dataset.train_labels[samples]]
+        gradients.append((error.T @ x / 80).reshape(-1))
+        blocks = chance[:, :, None] * np.eye(10) - chance[:, :, None] * chance[:, None, :]
+        hessian = np.einsum("sij,sk,sl->ikjl", blocks, x, x).reshape(650, 650) / 80
+        top = max(top, np.linalg.eigvalsh(hessian)[-1])
+    whole = np.mean(gradients, axis=0)
+    ratio = np.mean([(each**2).sum() for each in gradients]) / (whole**2).sum()
+    by_hand = (1.0 - (1.0 - 0.01 * top) ** 4) / 16 * ratio
+    # Five of the eight devices are asked for their curvature, so it may be somewhat below.
+    assert step_weight(scenario) == pytest.approx(by_hand, rel=0.2)
+
+
+def test_the_size_of_an_update_is_the_models_unless_named():
+    assert model_parameters(scenario_from(TABLE)) == 650
+    assert model_parameters(scenario_from({**TABLE, "uplink": {"bits": 1e6}})) == 0
+
+
+def test_measured_times_are_means_over_seeds_of_runs_that_all_arrive(tmp_path):
+    write_grid(tmp_path, seeds=(1, 2))
+    logs = [run.log for run in collect_runs([tmp_path]).runs]
+    times = measured_times(logs, 0.3, computation_s=1.0, patience=1)
+    assert len(times) >= 2
+    assert len(logs) == 2 * len(times)
+    policy = logs[0].manifest["scenario"]["policy"]
+    same = [log for log in logs if log.manifest["scenario"]["policy"] == policy]
+    expected = np.mean([reach(curve_of(log), 0.3).time_s(1.0) for log in same])
+    scenario = scenario_from(logs[0].manifest["scenario"])
+    candidate = simulate(
+        dataclasses.replace(scenario_from(TABLE), policy=scenario.policy), parameters=10, rounds=2
+    )
+    assert measured_time(candidate, times) == pytest.approx(expected)
+    never = measured_times(logs, 2.0, computation_s=0.0, patience=1)
+    assert set(never.values()) == {None}
+
+
+def test_the_rank_correlation_is_spearmans():
+    rng = np.random.default_rng(1)
+    one, other = rng.integers(0, 6, 30).astype(float), rng.normal(size=30)
+    expected = scipy.stats.spearmanr(one, other).statistic
+    assert rank_correlation(one.tolist(), other.tolist()) == pytest.approx(expected)
+    with pytest.raises(InputError, match="three pairs"):
+        rank_correlation([1.0], [2.0])

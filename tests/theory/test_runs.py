@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from fedsched.config import scenario_from
+from fedsched.errors import InputError, RunLogError
+from fedsched.experiment import run
+from fedsched.learning.dataset import load_dataset
+from fedsched.learning.partition import Partition, index_by_class
+from fedsched.results.runlog import MODEL
+from fedsched.theory.runs import bound_of_run
+
+TABLE = {
+    "run": {"rounds": 8, "seed": 3, "eval_every": 8, "checkpoint_every": 3},
+    "policy": {"kind": "lyapunov", "draws": 2},
+    "channel": {"devices": 6},
+    "data": {"samples": 60, "alpha": 1.0},
+    "training": {"model": "softmax", "steps": 2, "learning_rate": 0.001},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("runs") / "one"
+    run(scenario_from(TABLE), place)
+    return place
+
+
+def test_the_bound_of_a_run_takes_its_schedule_and_its_gradients(folder):
+    found = bound_of_run(folder, devices=3, batches=8, replay_every=1)
+    assert found.measured_round.tolist() == list(range(9))
+    # At the last model by hand: softmax regression has its gradient in closed form.
+    dataset = load_dataset("digits")
+    partition = Partition(
+        index=index_by_class(dataset.train_labels, 10), alpha=1.0, size=60, devices=6, seed=3
+    )
+    samples = np.concatenate([partition.indices(n) for n in range(6)])
+    with np.load(folder / MODEL) as arrays:
+        flat = arrays["parameters"].astype(np.float64)
+    x = (dataset.train_images[samples].reshape(360, -1) - dataset.mean[0]) / dataset.deviation[0]
+    logits = x @ flat[:640].reshape(10, 64).T + flat[640:]
+    chance = np.exp(logits - logits.max(axis=1, keepdims=True))
+    error = chance / chance.sum(axis=1, keepdims=True) - np.eye(10)[dataset.train_labels[samples]]
+    by_hand = ((error.T @ x / 360) ** 2).sum() + (error.mean(axis=0) ** 2).sum()
+    assert found.measured_gradient_sq[-1] == pytest.approx(by_hand, rel=1e-4)
+    assert found.kappa == 2.0
+    assert found.corrected().total > found.measured_gradient_sq.mean()
+    assert found.inverse.min() >= 1 / found.least_probability / 6
+
+
+def test_without_replay_only_the_models_of_the_folder_are_measured(folder):
+    found = bound_of_run(folder, devices=2, batches=4)
+    assert found.measured_round.tolist() == [0, 6, 8]
+    names = found.as_dict()
+    assert names["measured"]["round"] == [0, 6, 8]
+    assert names["constants"]["smoothness"]["low"] <= found.constants.smoothness
+
+
+def test_what_has_no_bound_is_refused(folder, tmp_path):
+    scenario = scenario_from(TABLE)
+    run(scenario, tmp_path / "open")
+    (tmp_path / "open" / MODEL).unlink()
+    with pytest.raises(RunLogError, match="not finished"):
+        bound_of_run(tmp_path / "open")
+    manifest = tmp_path / "open" / "manifest.json"
+    (tmp_path / "open" / MODEL).write_bytes((folder / MODEL).read_bytes())
+    manifest.write_text(manifest.read_text().replace('"lam": 100.0', '"lam": 7.0'))
+    with pytest.raises(RunLogError, match="scheduled otherwise"):
+        bound_of_run(tmp_path / "open")
+    with pytest.raises(InputError, match="replay_every"):
+        bound_of_run(folder, replay_every=0)
