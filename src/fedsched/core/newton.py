@@ -265,7 +265,8 @@ class _Cheapest:
         """The multiplier F_k at omega_k = 1 - rest, and its derivative in rest."""
         m = self.m
         power = rest ** (m - 2)
-        q = 1.0 - power * rest * rest
+        # A rest that rounds to 1 still leaves k something.
+        q = max(1.0 - power * rest * rest, 1e-17)
         above = self.b - 1.0 / (q * q)
         slope = m * (m - 1) * power * above - 2.0 * (m * power * rest) ** 2 / q**3
         return m * power * rest * above, slope
@@ -273,7 +274,7 @@ class _Cheapest:
     def price_slopes(self, low: float, high: float) -> tuple[float, float]:
         """Bounds, from below and above, of d nu / d rest between two values of rest."""
         m = self.m
-        q_low, q_high = 1.0 - low**m, 1.0 - high**m
+        q_low, q_high = max(1.0 - low**m, 1e-17), max(1.0 - high**m, 1e-17)
         least = m * (m - 1) * low ** (m - 2) * (self.b - 1.0 / q_high**2)
         least -= 2.0 * (m * high ** (m - 1)) ** 2 / q_high**3
         most = m * (m - 1) * high ** (m - 2) * (self.b - 1.0 / q_low**2)
