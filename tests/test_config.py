@@ -170,3 +170,14 @@ def test_scenarios_compare_by_their_values():
     assert scenario_from(LEAST) == scenario_from(json.loads(json.dumps(LEAST)))
     assert scenario_from(LEAST) != scenario_from(changed("run", seed=2))
     assert isinstance(scenario_from(LEAST), Scenario)
+
+
+def test_what_a_policy_reads_depends_on_its_power_rule():
+    table = {"run": {"rounds": 5, "seed": 1}}
+    own = scenario_from({**table, "policy": {"kind": "round-robin", "v": 7.0, "rho": 0.3}})
+    assert (own.policy.v, own.policy.rho) == (100.0, 0.5)  # not read, so at their defaults
+    queue = {"kind": "round-robin", "v": 7.0, "power": "queue"}
+    assert scenario_from({**table, "policy": queue}).policy.v == 7.0
+    for field, value in (("power", "loud"), ("start", "late"), ("rho", 2.0), ("candidates", 0)):
+        with pytest.raises(InputError, match=rf"policy\.{field}"):
+            scenario_from({**table, "policy": {"kind": "fedcs", field: value}})

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedsched.learning.aggregation import aggregate
+from fedsched.learning.aggregation import aggregate, aggregate_with_memory, empty_memory
 
 
 def test_the_model_moves_by_the_weighted_sum():
@@ -46,3 +46,14 @@ def test_updates_are_taken_one_at_a_time():
 
     assert aggregate(np.zeros(2, np.float32), updates()).parameters.tolist() == [3.0, 3.0]
     assert alive == []
+
+
+def test_memory_keeps_the_old_update_of_a_device_whose_new_one_is_not_finite():
+    memory = empty_memory(2, 1)
+    x = np.zeros(1, np.float32)
+    x, _ = aggregate_with_memory(x, memory, [(0, np.array([4.0], np.float32))])
+    bad = [(0, np.array([np.inf], np.float32)), (1, np.array([2.0], np.float32))]
+    x, rejected = aggregate_with_memory(x, memory, bad)
+    assert rejected == (0,)
+    assert memory["update"].tolist() == [[4.0], [2.0]]
+    assert x.tolist() == [2.0 + 3.0]

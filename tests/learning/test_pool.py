@@ -186,3 +186,15 @@ def test_workers_and_memory_go_when_the_parent_is_killed(tmp_path):
     while any(running(pid) for pid in workers) or attached(name):
         assert time.monotonic() < deadline, "workers or memory outlive their parent"
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_losses_are_the_same_with_any_number_of_workers(two, whole):
+    with training_pool(spec(), workers=1) as one:
+        x = one.initial_parameters
+        losses = list(one.losses(x, [3, 7, 3], 2, whole=whole))
+        assert list(two.losses(x, [3, 7, 3], 2, whole=whole)) == losses
+        assert losses[0] == losses[2] != losses[1]
+        later = next(one.losses(x, [3], 5, whole=whole))
+    assert (later == losses[0]) is whole  # a minibatch is drawn anew in each round
+    assert losses[0] == pytest.approx(np.log(10), rel=0.3)

@@ -62,9 +62,12 @@ def test_selections_and_sizes_are_shares_of_the_rounds():
 
 def test_without_rounds_there_is_nothing():
     summary = tallied([]).summary()
-    assert set(summary.as_dict().values()) == {0}
+    assert summary.mean_inverse_probability is None
+    assert set(summary.as_dict().values()) == {0, None}
 
 
 def test_a_schedule_in_which_nobody_is_reachable_has_finite_figures():
     nobody = one_round(0, [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [], [])
-    assert all(np.isfinite(value) for value in tallied([nobody]).summary().as_dict().values())
+    figures = tallied([nobody]).summary().as_dict()
+    assert figures.pop("mean_inverse_probability") is None
+    assert all(np.isfinite(value) for value in figures.values())
