@@ -146,6 +146,13 @@ def test_the_value_is_right_where_minima_are_about_to_merge(nudge):
             10,
             0.0,
         ),
+        # the same for the leader on its falling branch
+        (
+            [4.350107378716678, 4.378465866701127],
+            [4.350107378716672, 0.2584374592553089],
+            10,
+            0.0,
+        ),
         # weights that vanish beside the prices
         ([53134.67344024766, 516738.89242157113], [6.85e-31, 1.88e-29], 2, 0.0),
         ([6.9e34, 1.2e33, 7.1e34], [1.2e-22, 7.5e-24, 5.3e-23], 2, 0.0),

@@ -299,10 +299,15 @@ def _fixed_points(
         # A rest that rounds to 1 still leaves k something.
         return max(-math.expm1(m * math.log(rest)), 1e-17) if rest > 0.0 else 1.0
 
+    def margin_leaving(rest: float) -> float:
+        # As margin: near q = 1 the digits of b - a / q^2 are in b - a and in the rest.
+        q = q_leaving(rest)
+        return (b_k - a_k) - a_k * rest**m * (1.0 + q) / q**2
+
     def price_of(rest: float) -> tuple[float, float]:
         """F_k and its derivative in rest."""
         q = q_leaving(rest)
-        above = b_k - a_k / q**2
+        above = margin_leaving(rest)
         slope = m * (m - 1) * rest ** (m - 2) * above - 2 * a_k * (m * rest ** (m - 1)) ** 2 / q**3
         return m * rest ** (m - 1) * above, slope
 
@@ -316,7 +321,7 @@ def _fixed_points(
         """An upper bound of d nu / d rest between two values of rest."""
         q = q_leaving(low)
         convex_part = 2.0 * a_k * (m * low ** (m - 1)) ** 2 / q**3
-        return m * (m - 1) * high ** (m - 2) * (b_k - a_k / q**2) - convex_part
+        return m * (m - 1) * high ** (m - 2) * margin_leaving(low) - convex_part
 
     def minimum(point: _Point) -> _Minimum:
         omega = p.omega(point.t)
