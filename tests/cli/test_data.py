@@ -1,23 +1,8 @@
-import sys
 from pathlib import Path
 
 import pytest
 
-from fedsched.cli import data, main
-
-
-@pytest.fixture
-def fedsched(monkeypatch, capsys):
-    """Call the command line; exit code, standard output and standard error."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["fedsched", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        seen = capsys.readouterr()
-        return ended.value.code or 0, seen.out, seen.err
-
-    return call
+from fedsched.cli import data
 
 
 def test_another_data_set_is_refused_and_the_known_one_named(fedsched):

@@ -1,28 +1,13 @@
 import json
-import sys
 
 import pytest
 
-from fedsched.cli import demo, main
+from fedsched.cli import demo
 from fedsched.engines import Outcome
 from fedsched.results.analysis import curve_of, time_to_target
 from fedsched.results.runlog import read_run
 
 DRAWS = (1, 3)
-
-
-@pytest.fixture
-def fedsched(monkeypatch, capsys):
-    """Call the command line; exit code, standard output and standard error."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["fedsched", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        seen = capsys.readouterr()
-        return ended.value.code or 0, seen.out, seen.err
-
-    return call
 
 
 @pytest.fixture

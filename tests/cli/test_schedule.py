@@ -8,27 +8,12 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from fedsched.cli import main
 from fedsched.cli import schedule as schedule_command
 from fedsched.wireless import write_trace
 
 KEYS = {"airtime_s_per_round", "devices_per_round", "worst_mean_power_w",
         "mean_inverse_probability", "rounds", "seconds"}  # fmt: skip
 SMALL = ("--devices", "6", "--draws", "2", "--rounds", "12", "--seed", "3")
-
-
-@pytest.fixture
-def fedsched(monkeypatch, capsys):
-    """Call the command line; exit code, standard output and standard error."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["fedsched", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        seen = capsys.readouterr()
-        return ended.value.code or 0, seen.out, seen.err
-
-    return call
 
 
 def refuse(constant):
