@@ -179,6 +179,17 @@ def test_the_better_of_two_minima_is_found_where_a_local_solver_ends_in_the_othe
     assert np.min(np.abs(np.array(twin.minima) / value - 1.0)) < 1e-6
 
 
+def test_devices_that_would_all_rest_on_their_floor_may_rather_share():
+    # Alone all want less than the floor; one leader and the even point are both minima.
+    price = 3.5 + 0.08 * stream(52, "sampling").random((6, 10))
+    floor = -math.expm1(10 * math.log1p(-0.09))
+    for row in price:
+        problem = DrawProblem(price=row, weight=1.0, draws=10, floor=floor)
+        solution = assert_optimal(problem)
+        lead = -np.expm1(10 * np.log1p(-np.where(row == row.min(), 0.19, 0.09)))
+        assert float(solution.objective) < objective(row, 1.0, lead) * (1 - 1e-4)
+
+
 @pytest.fixture(scope="module")
 def paper_rounds():
     """Prices of 60 rounds of the paper's heterogeneous setting with m = 5, queues warmed up."""

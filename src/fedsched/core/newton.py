@@ -228,9 +228,12 @@ def _solve_for_nu(devices: _Devices, nu: float, nu_most: float, whole: float) ->
         if abs(total - 1.0) <= _TOLERANCE and moved <= 1e-6:
             devices.move(0.0)
             return nu, True
-        if not slope > 0.0:
+        if slope > 0.0:
+            target = min(nu + 0.5 * total * (1.0 - total) * (1.0 + total) / slope, nu_most)
+        elif total < 1.0 and nu < nu_most:
+            target = nu_most  # all are at their floor and must be paid to leave it
+        else:
             break
-        target = min(nu + 0.5 * total * (1.0 - total) * (1.0 + total) / slope, nu_most)
         devices.move(target - nu)
         nu = target
     return nu, False
@@ -309,11 +312,21 @@ def _reverse_convex(
     falls = _count_falling(k, floor, least)
     if falls is None or falls > 1 or (falls == 1) != (falling is not None):
         return None
+    if rising is None and not _none_rising(k, floor, least):
+        return None  # there is one, and it was not found
     points = [point for point in (rising, falling if falls else None) if point is not None]
     if not points:
         return None
     best = min(points, key=lambda point: _objective(b, point.draw_probability, m))
     return NewtonResult(best.draw_probability, best.multiplier, len(points))
+
+
+def _none_rising(k: _Cheapest, floor: float, least: float) -> bool:
+    """Whether the sum stays below 1 up to k's inflection, so that no point has all rising."""
+    if not least < k.rest_turn:
+        return False
+    others, _ = _responses(k, floor, np.linspace(least, k.rest_turn, _SCAN))
+    return bool(others[-1] < k.rest_turn * (1.0 - 1e-9))
 
 
 def _objective(b: PerDevice, omega: PerDevice, m: int) -> float:
