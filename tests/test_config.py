@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from fedsched.config import Scenario, load_scenario, scenario_from
+from fedsched.config import Scenario, expand, load_scenario, run_name, scenario_from
 from fedsched.errors import InputError, UnknownNameError
 
 LEAST = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "lyapunov"}}
@@ -181,3 +181,43 @@ def test_what_a_policy_reads_depends_on_its_power_rule():
     for field, value in (("power", "loud"), ("start", "late"), ("rho", 2.0), ("candidates", 0)):
         with pytest.raises(InputError, match=rf"policy\.{field}"):
             scenario_from({**table, "policy": {"kind": "fedcs", field: value}})
+
+
+def test_a_sweep_is_the_product_of_its_lists_without_repeats():
+    table = {
+        "run": {"rounds": 5},
+        "policy": {},
+        "sweep": {"policy": ["lyapunov", "uniform"], "lambda": [1, 10], "m": [1, 5], "seeds": [1]},
+    }
+    found = [(s.policy.kind, s.policy.draws, s.policy.lam) for s in expand(table)]
+    assert len(found) == len(set(found)) == 6
+    assert {lam for kind, _, lam in found if kind == "uniform"} == {100.0}
+
+
+def test_any_field_is_swept_by_its_dotted_name_quoted_or_not():
+    base = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform"}}
+    for sweep in ({"training.steps": [1, 2]}, {"training": {"steps": [1, 2]}}):
+        assert [s.training.steps for s in expand({**base, "sweep": sweep})] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "sentence"),
+    [
+        ({"lambd": [1]}, "did you mean 'lambda'"),
+        ({"m": 5}, r"sweep\.policy\.draws must be a list"),
+        ({"m": []}, r"sweep\.policy\.draws must be a list"),
+        ({"training.stepz": [1]}, "did you mean 'steps'"),
+    ],
+)
+def test_a_bad_sweep_is_refused(sweep, sentence):
+    base = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform"}}
+    with pytest.raises(InputError, match=sentence):
+        expand({**base, "sweep": sweep})
+
+
+def test_names_of_runs_depend_on_what_was_changed_alone():
+    base = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform"}}
+    named = run_name(scenario_from(base))
+    spelt_out = {**base, "training": {"steps": 10}}  # the default, written down
+    assert run_name(scenario_from(spelt_out)) == named
+    assert run_name(scenario_from({**base, "training": {"steps": 11}})) != named

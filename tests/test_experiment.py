@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import logging
 import os
@@ -20,6 +21,7 @@ from fedsched.learning.dataset import load_dataset
 from fedsched.learning.pool import AbstractTrainingPool, training_pool
 from fedsched.learning.updates import LocalUpdate
 from fedsched.results.checkpoint import rounds_done
+from fedsched.results.groups import group_runs
 from fedsched.results.runlog import MANIFEST, MODEL, ROUNDS, SCHEMA, read_manifest, read_run
 
 ROUNDS_IN_ALL, CHECKPOINT_EVERY = 30, 4
@@ -483,3 +485,23 @@ def test_an_update_that_is_not_finite_is_counted_in_the_log_and_the_run_goes_on(
     assert log.column("test_accuracy")[-1] > 0.3
     with np.load(tmp_path / MODEL) as model:
         assert np.isfinite(model["parameters"]).all()
+
+
+def test_devices_with_unequal_data_weigh_by_their_share(tmp_path):
+    sizes = [10, 20, 30, 40]
+    scenario = scenario_from(
+        {
+            "run": {"rounds": 3, "seed": 1},
+            "policy": {"kind": "full"},
+            "channel": {"kind": "homogeneous", "devices": 4},
+            "data": {"samples": sizes},
+            "training": {"model": "softmax", "steps": 1, "batch_size": 4},
+        }
+    )
+    log = run(scenario, tmp_path / "run")
+    assert log.lists("weight")[0] == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert run(scenario, tmp_path / "run").finished  # the manifest is read back as the same
+    assert len(group_runs([log])) == 1
+    with pytest.raises(InputError, match="one for each of the 5 devices"):
+        channel = dataclasses.replace(scenario.channel, devices=5)
+        run(dataclasses.replace(scenario, channel=channel), tmp_path / "other")

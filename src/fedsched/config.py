@@ -120,10 +120,12 @@ class DataSection:
 
     name: str = "digits"
     alpha: float = math.inf
-    samples: int = 500
+    samples: int | tuple[int, ...] = 500  # of every device, or a list with one for each
 
     def __post_init__(self) -> None:
-        whole_number("data.samples", self.samples)
+        sizes = (self.samples,) if isinstance(self.samples, int) else self.samples
+        for size in sizes:
+            whole_number("data.samples", size)
         if not self.alpha >= 0.0:
             raise InputError(
                 f"data.alpha must lie in [0, inf], got {self.alpha}; 0 gives every device one "
@@ -342,6 +344,8 @@ def _value(given: Any, wanted: Any, where: str) -> Any:
         return float(given)
     if any(type(given) is option for option in options):
         return given
+    if isinstance(given, list) and any(typing.get_origin(option) is tuple for option in options):
+        return tuple(_value(each, int, where) for each in given)
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
     allowed = " or ".join(names[option] for option in options if option in names)
     raise InputError(f"{where} must be {allowed}, got {given!r}")

@@ -16,7 +16,7 @@ from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.learning.pool import AbstractTrainingPool, training_pool
 from fedsched.learning.spec import TrainerSpec
-from fedsched.records import TrainedRound
+from fedsched.records import PerDevice, TrainedRound
 from fedsched.results.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from fedsched.results.files import atomic_path, output_folder
 from fedsched.results.runlog import (
@@ -220,7 +220,16 @@ def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
         candidates=section.candidates,
         deadline_s=section.deadline_s,
         rho=section.rho,
+        data_weight=_data_weight(scenario),
     )
+
+
+def _data_weight(scenario: Scenario) -> PerDevice | None:
+    """Each device's share of the data where sizes differ; None where all have the same."""
+    sizes = scenario.data.samples
+    if isinstance(sizes, int):
+        return None
+    return np.array(sizes, dtype=np.float64) / sum(sizes)
 
 
 def _unread(scenario: Scenario) -> list[str]:
@@ -234,6 +243,7 @@ def _unread(scenario: Scenario) -> list[str]:
 
 def trainer_spec_of(scenario: Scenario, devices: int, torch_device: str) -> TrainerSpec:
     """How to build what trains a scenario's devices."""
+    sizes = scenario.data.samples
     return TrainerSpec(
         dataset=scenario.data.name,
         model=scenario.training.model,
@@ -243,7 +253,7 @@ def trainer_spec_of(scenario: Scenario, devices: int, torch_device: str) -> Trai
         batch_size=scenario.training.batch_size,
         learning_rate=scenario.training.learning_rate,
         seed=scenario.run.seed,
-        size=scenario.data.samples,
+        size=sizes if isinstance(sizes, int) else np.array(sizes, dtype=np.int64),
         torch_device=torch_device,
     )
 

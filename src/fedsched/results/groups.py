@@ -43,7 +43,11 @@ class Group:
 
 def _flat(log: RunLog) -> dict[str, Any]:
     scenario = log.manifest["scenario"]
-    return {f"{part}.{name}": v for part, table in scenario.items() for name, v in table.items()}
+    return {
+        f"{part}.{name}": tuple(value) if isinstance(value, list) else value
+        for part, table in scenario.items()
+        for name, value in table.items()
+    }
 
 
 def _unread(log: RunLog) -> frozenset[str]:
