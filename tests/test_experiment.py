@@ -319,7 +319,7 @@ def test_a_folder_of_another_schema_is_refused_with_both_numbers_named(tmp_path)
     ("changes", "sentence"),
     [
         ({"run": {"seed": 4}}, "run.seed = 3, the scenario says 4"),
-        ({"run": {"rounds": 31}}, "run.rounds = 30, the scenario says 31"),
+        ({"run": {"eval_every": 6}}, "run.eval_every = 5, the scenario says 6"),
         ({"policy": {"lam": 10.0}}, "policy.lam = 100.0, the scenario says 10.0"),
         ({"data": {"alpha": 0.5}}, "data.alpha = 'inf', the scenario says 0.5"),
         ({"uplink": {"bits": 8.0}}, "uplink.bits = None, the scenario says 8.0"),
@@ -505,3 +505,82 @@ def test_devices_with_unequal_data_weigh_by_their_share(tmp_path):
     with pytest.raises(InputError, match="one for each of the 5 devices"):
         channel = dataclasses.replace(scenario.channel, devices=5)
         run(dataclasses.replace(scenario, channel=channel), tmp_path / "other")
+
+
+# --- when a run ends -------------------------------------------------------------------------
+
+
+def rows(folder):
+    return repr(read_run(folder).table.to_pydict())
+
+
+def same_rounds(one, other):
+    """The same rows and the same model, whatever the batches they were written in."""
+    assert rows(one) == rows(other)
+    with np.load(one / MODEL) as first, np.load(other / MODEL) as second:
+        assert np.array_equal(first["parameters"], second["parameters"])
+
+
+def test_a_longer_end_goes_on_as_if_it_had_been_there_from_the_start(finished, tmp_path):
+    run(scenario_from(table(run={"rounds": 20})), tmp_path)
+    seen = []
+    run(SCENARIO, tmp_path, progress=lambda now: seen.append(now.round))
+    assert seen[0] == 21
+    same_rounds(tmp_path, finished)
+    assert read_manifest(tmp_path)["scenario"]["run"]["rounds"] == ROUNDS_IN_ALL
+
+
+def test_an_end_that_was_measured_out_of_turn_is_not_lengthened(tmp_path):
+    run(scenario_from(table(run={"rounds": 7})), tmp_path)
+    with pytest.raises(InputError, match="has run 7 rounds, the last measured out of turn"):
+        run(SCENARIO, tmp_path)
+    assert (tmp_path / MODEL).is_file()
+
+
+def test_a_run_is_not_shortened(tmp_path):
+    stopped(tmp_path, 18)
+    with pytest.raises(InputError, match=r"has run 16 rounds, beyond the end .* run.rounds = 10"):
+        run(scenario_from(table(run={"rounds": 10})), tmp_path)
+
+
+def accuracies(folder):
+    value = read_run(folder).column("test_accuracy")
+    return value[~np.isnan(value)]
+
+
+EVERY_ROUND = {"eval_every": 1, "rounds": 60}
+LEARNING = {"steps": 5, "learning_rate": 0.01}
+
+
+def test_a_run_ends_once_its_accuracy_has_stood_for_five_measurements(tmp_path):
+    goal = 0.75
+    scenario = scenario_from(table(run={**EVERY_ROUND, "stop_accuracy": goal}, training=LEARNING))
+    run(scenario, tmp_path / "stops")
+    run(scenario_from(table(run=EVERY_ROUND, training=LEARNING)), tmp_path / "whole")
+    above = accuracies(tmp_path / "whole") >= goal
+    ends = next(t for t in range(5, 60) if above[t - 5 : t].all())
+    assert 5 < ends < 60
+    assert read_run(tmp_path / "stops").rounds == ends
+    assert read_run(tmp_path / "stops").finished
+
+    # It goes on if the goal is taken away, and finished once more it is left alone.
+    run(scenario_from(table(run=EVERY_ROUND, training=LEARNING)), tmp_path / "stops")
+    same_rounds(tmp_path / "stops", tmp_path / "whole")
+    with pytest.raises(InputError, match="beyond the end"):
+        run(scenario, tmp_path / "stops")
+
+
+@pytest.mark.parametrize("back", [0, 1, 2, 4])
+def test_a_run_stopped_near_its_goal_ends_where_it_would_have(tmp_path, back):
+    run_section = {**EVERY_ROUND, "stop_accuracy": 0.75, "checkpoint_every": 1}
+    scenario = scenario_from(table(run=run_section, training=LEARNING))
+    run(scenario, tmp_path / "whole")
+    ends = read_run(tmp_path / "whole").rounds
+    stopped(tmp_path / "again", ends - back, scenario)
+    run(scenario, tmp_path / "again")
+    same_rounds(tmp_path / "again", tmp_path / "whole")
+
+
+def test_an_impossible_goal_is_refused():
+    with pytest.raises(InputError, match=r"run.stop_accuracy must lie in \(0, 1\], got 77.5"):
+        scenario_from(table(run={"stop_accuracy": 77.5}))

@@ -159,10 +159,16 @@ class RunSection:
     seed: int
     eval_every: int = 10
     checkpoint_every: int = 50
+    stop_accuracy: float | None = None  # end once five measurements in a row are at or above it
 
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "checkpoint_every"):
             whole_number(f"run.{name}", getattr(self, name))
+        if self.stop_accuracy is not None and not 0.0 < self.stop_accuracy <= 1.0:
+            raise InputError(
+                f"run.stop_accuracy must lie in (0, 1], got {self.stop_accuracy}; it is the share "
+                "of test samples that are right"
+            )
         whole_number("run.seed", self.seed, least=0)
 
 

@@ -17,7 +17,12 @@ from fedsched.errors import InputError
 from fedsched.learning.pool import AbstractTrainingPool, training_pool
 from fedsched.learning.spec import TrainerSpec
 from fedsched.records import PerDevice, TrainedRound
-from fedsched.results.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from fedsched.results.checkpoint import (
+    Checkpoint,
+    read_checkpoint,
+    rounds_done,
+    write_checkpoint,
+)
 from fedsched.results.files import atomic_path, output_folder
 from fedsched.results.runlog import (
     MANIFEST,
@@ -37,6 +42,8 @@ from fedsched.wireless.clock import round_airtime_s
 __all__ = ["Progress", "policy_of", "run", "trainer_spec_of", "uplink_of"]
 
 _LOCK_POLL_S = 0.2
+_LASTING = 5  # measurements in a row at or above ``run.stop_accuracy`` that end a run
+_LENGTH = (("run", "rounds"), ("run", "stop_accuracy"))  # fields that say only when a run ends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +70,8 @@ def run(
     """Run a scenario to its end in the folder ``out``, from wherever it stands there.
 
     The bits of the log and of the model do not depend on ``workers``, nor on how often the run was
-    stopped. A folder that holds another scenario is refused.
+    stopped. A folder that holds another scenario is refused, unless only its length differs: then
+    the run goes on to the new end, round by round as one that had that end from the start.
 
     Args:
         scenario: what to run.
@@ -80,6 +88,7 @@ def run(
             leftover.unlink(missing_ok=True)
         if (folder / MANIFEST).is_file():
             _check_same(folder, scenario)
+            _set_length(folder, scenario)
         if not (folder / MODEL).is_file():
             channel = make_channel(scenario.channel.kind, scenario.channel.devices)
             spec = trainer_spec_of(scenario, channel.devices, torch_device)
@@ -127,7 +136,8 @@ def _go_on(
         memory=checkpoint.memory,
     )
     airtime_s, parameters = checkpoint.airtime_s, checkpoint.parameters
-    if checkpoint.round <= last_round:
+    streak = _streak(folder, scenario, checkpoint.round)
+    if checkpoint.round <= last_round and streak < _LASTING:
         rounds = train(
             channel=channel,
             policy=policy,
@@ -150,12 +160,16 @@ def _go_on(
             airtime_s += on_air_s
             parameters = done.parameters
             accuracy = accuracy if np.isnan(done.accuracy) else done.accuracy
-            if state.round % scenario.run.checkpoint_every == 0 or state.round > last_round:
+            streak = _next_streak(streak, done.accuracy, scenario.run.stop_accuracy)
+            ended = state.round > last_round or streak == _LASTING
+            if state.round % scenario.run.checkpoint_every == 0 or ended:
                 write_checkpoint(folder, _checkpoint(done, state, airtime_s, log.flush()))
                 log_grew()
             if progress is not None:
                 clock_s = airtime_s + scenario.uplink.computation_s * state.round
                 progress(_progress(scenario, state, clock_s, accuracy, done))
+            if ended:
+                break
     with atomic_path(folder / MODEL) as aside, aside.open("wb") as file:
         np.savez(file, parameters=parameters)
 
@@ -258,14 +272,56 @@ def trainer_spec_of(scenario: Scenario, devices: int, torch_device: str) -> Trai
     )
 
 
+def _next_streak(streak: int, accuracy: float, goal: float | None) -> int:
+    """Measurements in a row at or above the goal, after one more round (NaN: not measured)."""
+    if goal is None or np.isnan(accuracy):
+        return streak
+    return streak + 1 if accuracy >= goal else 0
+
+
+def _streak(folder: Path, scenario: Scenario, rounds: int) -> int:
+    """The streak after so many rounds of a log; it stands where it ended the run."""
+    streak = 0
+    if rounds and scenario.run.stop_accuracy is not None:
+        for accuracy in read_run(folder).column("test_accuracy")[:rounds]:
+            streak = _next_streak(streak, accuracy, scenario.run.stop_accuracy)
+            if streak == _LASTING:
+                break
+    return streak
+
+
+def _set_length(folder: Path, scenario: Scenario) -> None:
+    """Give a run another end, if all it has done so far is also the beginning of the longer run."""
+    manifest = read_manifest(folder)
+    there, here = scenario_from(manifest["scenario"]).run, scenario.run
+    if there == here:
+        return
+    done = rounds_done(folder)
+    # The last round is measured whether or not its turn has come.
+    out_of_turn = done == there.rounds and done % here.eval_every and done < here.rounds
+    beyond = done > here.rounds
+    if not beyond and here.stop_accuracy is not None and done:
+        beyond = _streak(folder, scenario, done - 1) == _LASTING
+    if beyond or out_of_turn:
+        raise InputError(
+            f"out: {str(folder)!r} has run {done} rounds, "
+            + ("beyond the end" if beyond else "the last measured out of turn, which is not part")
+            + f" of a run with run.rounds = {here.rounds} and run.stop_accuracy = "
+            f"{here.stop_accuracy}; choose another folder or delete this one"
+        )
+    (folder / MODEL).unlink(missing_ok=True)
+    about = {k: v for k, v in manifest.items() if k not in ("schema", "scenario", "versions")}
+    write_manifest(folder, scenario.as_dict(), about)
+
+
 def _check_same(folder: Path, scenario: Scenario) -> None:
-    """Refuse to go on with a folder whose scenario is another one."""
+    """Refuse to go on with a folder whose scenario is another one, its length aside."""
     there = scenario_from(read_manifest(folder)["scenario"]).as_dict()
     here = scenario.as_dict()
     for section in here:
         for name in sorted(there[section].keys() | here[section].keys()):
             old, new = there[section].get(name), here[section].get(name)
-            if old != new:
+            if old != new and (section, name) not in _LENGTH:
                 raise InputError(
                     f"out: {str(folder)!r} holds a run with {section}.{name} = {old!r}, the "
                     f"scenario says {new!r}; choose another folder or delete this one"

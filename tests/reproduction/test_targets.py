@@ -2,6 +2,7 @@
 
 import csv
 import math
+import shutil
 import tomllib
 import xml.etree.ElementTree as ElementTree
 
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 
 from fedsched.cli.reproduce import command
 from fedsched.config import expand, run_name
-from fedsched.errors import UnknownNameError
+from fedsched.errors import InputError, UnknownNameError
 from fedsched.reproduction import paper
 from fedsched.reproduction.scales import make_scale
 from fedsched.reproduction.targets import TARGETS
@@ -107,3 +108,26 @@ def test_an_unknown_target_or_scale_is_refused_with_the_nearest_name():
         CliRunner().invoke(command, ["convergense"], catch_exceptions=False)
     with pytest.raises(UnknownNameError, match="did you mean 'paper'"):
         CliRunner().invoke(command, ["rounds", "--scale", "papr"], catch_exceptions=False)
+
+
+def drawn(folder, *arguments):
+    """What `reproduce rounds --draw` says."""
+    arguments = ["rounds", "--scale", "smoke", "--out", str(folder), "--draw", *arguments]
+    return CliRunner().invoke(command, arguments, catch_exceptions=False).output
+
+
+def test_drawing_runs_nothing_and_takes_runs_as_they_stand(reproduced, tmp_path):
+    assert "none of its 6 runs is in" in drawn(tmp_path)
+    some = run_name(TARGETS["rounds"].scenarios(SMOKE)[0])
+    shutil.copytree(reproduced / "runs" / some, tmp_path / "runs" / some)
+    (tmp_path / "runs" / some / "model.npz").unlink()  # not finished
+    assert "1 runs" in drawn(tmp_path)
+    assert (tmp_path / "rounds" / "figure.png").is_file()
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [some]
+
+
+def test_seeds_are_chosen_by_name(reproduced, tmp_path):
+    assert "none of its 6 runs is in" in drawn(tmp_path, "--seeds", "2")
+    assert "6 runs" in drawn(reproduced, "--seeds", "1")
+    with pytest.raises(InputError, match=r"seeds must be whole numbers .* got '1;2'"):
+        drawn(tmp_path, "--seeds", "1;2")

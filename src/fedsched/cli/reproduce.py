@@ -1,6 +1,7 @@
 """``fedsched reproduce``: the paper's figures and tables from one command."""
 
 import csv
+import dataclasses
 import math
 import os
 import time
@@ -14,13 +15,14 @@ from fedsched.cli.output import grid_progress, track
 from fedsched.config import run_name
 from fedsched.core.checks import whole_number
 from fedsched.engines import ENGINES, Job, run_jobs
-from fedsched.errors import FedschedError, UnknownNameError
+from fedsched.errors import FedschedError, InputError, UnknownNameError
 from fedsched.reproduction.scales import SCALES, make_scale
 from fedsched.reproduction.targets import TARGETS, Product
+from fedsched.results.analysis import curve_of
 from fedsched.results.figures import save_figure
 from fedsched.results.files import atomic_path
 from fedsched.results.groups import group_runs
-from fedsched.results.runlog import read_run
+from fedsched.results.runlog import MANIFEST, read_run
 
 __all__ = ["command"]
 
@@ -37,9 +39,11 @@ __all__ = ["command"]
 @click.option("--workers", default=min(2, os.cpu_count() or 1), help="Runs side by side.")
 @click.option("--engine", default="local", help=f"Where runs happen: {', '.join(ENGINES)}.")
 @click.option("--address", help="Ray cluster to join, for instance auto.")
+@click.option("--seeds", metavar="LIST", help="For instance 1 or 1,2,3.  [default: the scale's]")
+@click.option("--draw", is_flag=True, help="Run nothing; draw from the runs in DIR as they stand.")
 def command(
     target: str, scale: str, dataset: str | None, out: str, workers: int, engine: str,
-    address: str | None,
+    address: str | None, seeds: str | None, draw: bool,
 ) -> None:  # fmt: skip
     r"""Run what the figure or table TARGET of the paper needs, and draw it.
 
@@ -54,6 +58,8 @@ def command(
     if target != "all" and target not in TARGETS:
         raise UnknownNameError("target", target, (*TARGETS, "all"))
     size = make_scale(scale, dataset)
+    if seeds is not None:
+        size = dataclasses.replace(size, seeds=_seeds(seeds))
     chosen = list(TARGETS.values()) if target == "all" else [TARGETS[target]]
     began, folder = time.perf_counter(), Path(out)
     names = {each.name: [run_name(s) for s in each.scenarios(size)] for each in chosen}
@@ -68,17 +74,38 @@ def command(
         }.values()
     )  # fmt: skip
     jobs.sort(key=lambda job: -job.scenario.run.rounds * job.scenario.policy.draws)
-    with grid_progress(jobs):
-        outcomes = list(run_jobs(jobs, engine=engine, processes=workers, address=address))
-    failed = [f"{o.job.name}: {o.failure}" for o in outcomes if o.failure is not None]
-    if failed:
-        raise FedschedError(f"{len(failed)} of {len(jobs)} runs failed: {'; '.join(failed)}")
+    if draw:
+        jobs = _with_rounds(jobs)
+    else:
+        with grid_progress(jobs):
+            outcomes = list(run_jobs(jobs, engine=engine, processes=workers, address=address))
+        failed = [f"{o.job.name}: {o.failure}" for o in outcomes if o.failure is not None]
+        if failed:
+            raise FedschedError(f"{len(failed)} of {len(jobs)} runs failed: {'; '.join(failed)}")
     logs = {job.name: read_run(job.folder) for job in jobs}
     for each in track(chosen, total=len(chosen), label="drawing"):
-        groups = group_runs(logs[name] for name in names[each.name])
+        groups = group_runs(logs[name] for name in names[each.name] if name in logs)
+        if names[each.name] and not groups:
+            click.echo(f"{each.name}: none of its {len(names[each.name])} runs is in {folder}")
+            continue
         written = _write(folder / each.name, each.make(size, groups), each.tables(size))
         click.echo(f"{each.name}: {each.about} -> {written}")
     click.echo(f"{len(jobs)} runs, {time.perf_counter() - began:.0f} s, in {folder}")
+
+
+def _seeds(given: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(each) for each in given.split(","))
+    except ValueError:
+        raise InputError(
+            f"seeds must be whole numbers with commas between them, got {given!r}; for instance 1,2"
+        ) from None
+
+
+def _with_rounds(jobs: Sequence[Job]) -> list[Job]:
+    """Those whose folder holds a run that has been measured at least once, finished or not."""
+    begun = [job for job in jobs if (job.folder / MANIFEST).is_file()]
+    return [job for job in begun if len(curve_of(read_run(job.folder)).rounds)]
 
 
 def _write(folder: Path, product: Product, tables: Sequence[Mapping[str, Any]]) -> Path:
@@ -96,7 +123,8 @@ def _write(folder: Path, product: Product, tables: Sequence[Mapping[str, Any]]) 
         writer.writerows(product.rows)
     for table in tables:
         draws = table["sweep"]["draws"][0]
-        with atomic_path(folder / f"scenario-m{draws}.toml") as aside:
+        alpha = table["data"]["alpha"]
+        with atomic_path(folder / f"scenario-m{draws}-alpha-{alpha:g}.toml") as aside:
             aside.write_text(_toml(table), encoding="utf-8")
     return picture
 

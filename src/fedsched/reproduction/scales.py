@@ -28,15 +28,22 @@ class Scale:
     eval_every: Mapping[int, int]  # by draws
     patience: int  # measurements a crossing must last
     window: int  # points of the rolling mean, of 200 on each curve
+    stops: bool = False  # whether a run ends once it stands at its target
 
-    def base(self, draws: int) -> dict[str, dict[str, Any]]:
-        """The part of a scenario that all of its runs with so many draws share."""
+    def base(self, draws: int, alpha: float) -> dict[str, dict[str, Any]]:
+        """The part of a scenario that its runs with so many draws on such data share."""
+        run: dict[str, Any] = {
+            "rounds": self.rounds[draws],
+            "eval_every": self.eval_every[draws],
+        }
+        if self.stops:
+            run["stop_accuracy"] = self.targets[alpha]
         return {
-            "run": {"rounds": self.rounds[draws], "eval_every": self.eval_every[draws]},
+            "run": run,
             "channel": {"devices": self.devices},
             # The bits of the paper's CNN whatever the model, so that airtimes are the paper's.
             "uplink": {"bits": float(PAPER_UPLINK.bits)},
-            "data": {"name": self.dataset, "samples": self.samples},
+            "data": {"name": self.dataset, "samples": self.samples, "alpha": alpha},
             "training": dict(self.training),
         }
 
@@ -58,9 +65,10 @@ _SMALL = Scale(
 )  # fmt: skip
 _PAPER = Scale(
     name="paper", dataset="cifar10", devices=100, draws=(1, 5, 10), seeds=(1, 2, 3),
-    rounds={1: 7_000, 5: 4_000, 10: 4_000}, schedule_rounds=4_000, targets=_PAPER_TARGETS,
+    rounds=dict.fromkeys((1, 5, 10), 10_000), schedule_rounds=4_000, targets=_PAPER_TARGETS,
     training={"model": "paper-cnn", "learning_rate": 0.01},
     samples=500, eval_every={1: 50, 5: 20, 10: 20}, patience=3, window=5,
+    stops=True,
 )  # fmt: skip
 
 # Scale and data set. The paper is about CIFAR-10; digits stand in for it where time is short.
@@ -90,6 +98,7 @@ def make_scale(name: str, dataset: str | None) -> Scale:
                 "eval_every": {draws: max(2, fewer // 10) for draws in _PAPER.draws},
                 "targets": {math.inf: 0.4, 1.0: 0.35, 0.0: 0.15},
                 "patience": 1,
+                "stops": False,
                 "schedule_rounds": 1_000,
             }
         )

@@ -58,16 +58,15 @@ def _tables(
     alphas: Sequence[float] = (math.inf,),
     lambdas: Sequence[float] = (100.0,),
 ) -> list[Table]:
-    """One scenario with a sweep for each number of draws, since rounds depend on it."""
+    """A scenario with a sweep for each number of draws and alpha, which decide when runs end."""
     tables = []
-    for m in draws or scale.draws:
-        base = scale.base(m)
+    for m, alpha in itertools.product(draws or scale.draws, alphas):
+        base = scale.base(m, alpha)
         base["channel"]["kind"] = channel
         sweep = {
             "policy": ["lyapunov", "uniform"],
             "draws": [m],
             "lambda": list(lambdas),
-            "alpha": list(alphas),
             "seeds": list(scale.seeds),
         }
         tables.append({**base, "policy": {}, "sweep": sweep})

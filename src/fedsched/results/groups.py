@@ -23,7 +23,9 @@ _SHORT = {
     "channel.kind": "{}",
 }
 # Fields that do not tell configurations apart.
-_IGNORED = frozenset({"run.seed", "run.rounds", "run.eval_every", "run.checkpoint_every"})
+_IGNORED = frozenset(
+    f"run.{name}" for name in ("seed", "rounds", "eval_every", "checkpoint_every", "stop_accuracy")
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
