@@ -1,13 +1,10 @@
 """Runs: a scenario becomes a run folder, and a run folder that is not finished goes on."""
 
 import dataclasses
-import fcntl
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
@@ -23,7 +20,7 @@ from fedsched.results.checkpoint import (
     rounds_done,
     write_checkpoint,
 )
-from fedsched.results.files import atomic_path, output_folder
+from fedsched.results.files import alone, atomic_path, output_folder
 from fedsched.results.runlog import (
     MANIFEST,
     MODEL,
@@ -41,7 +38,6 @@ from fedsched.wireless.clock import round_airtime_s
 
 __all__ = ["Progress", "policy_of", "run", "trainer_spec_of", "uplink_of"]
 
-_LOCK_POLL_S = 0.2
 _LASTING = 5  # measurements in a row at or above ``run.stop_accuracy`` that end a run
 _LENGTH = (("run", "rounds"), ("run", "stop_accuracy"))  # fields that say only when a run ends
 
@@ -83,7 +79,7 @@ def run(
         wait_s: how long to wait for another process that is running the folder.
     """
     folder = output_folder("out", out)
-    with _alone(folder, wait_s):
+    with alone(folder, wait_s):
         for leftover in folder.glob(".*.part"):  # of a process that was killed while writing
             leftover.unlink(missing_ok=True)
         if (folder / MANIFEST).is_file():
@@ -336,27 +332,3 @@ def _events(folder: Path, scenario: Scenario, wanted: bool) -> Iterator[Callable
         return
     with EventFollower(folder, computation_s=scenario.uplink.computation_s) as events:
         yield events.follow
-
-
-@contextmanager
-def _alone(folder: Path, wait_s: float) -> Iterator[None]:
-    """Hold the folder against a second process that would run it at the same time."""
-    until = time.monotonic() + wait_s
-    with (folder / ".lock").open("w") as lock:
-        while not _locked(lock):
-            if time.monotonic() >= until:
-                raise InputError(
-                    f"out: {str(folder)!r} is being run by another process; wait for it or choose "
-                    "another folder"
-                )
-            time.sleep(_LOCK_POLL_S)
-        yield
-
-
-def _locked(file: IO[str]) -> bool:
-    """Take the lock of a file, unless another process has it; it goes with the process."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

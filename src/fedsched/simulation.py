@@ -33,7 +33,15 @@ from fedsched.scheduling.policies import (
 )
 from fedsched.wireless import AbstractChannel, ChannelState
 
-__all__ = ["FEEDBACK_BITS", "ScheduleState", "schedule", "start", "train"]
+__all__ = [
+    "FEEDBACK_BITS",
+    "Measure",
+    "ScheduleState",
+    "schedule",
+    "schedule_round",
+    "start",
+    "train",
+]
 
 FEEDBACK_BITS = 64.0  # of one report: a number in double precision
 
@@ -85,13 +93,13 @@ def schedule(
         )
     current = start(channel=channel, policy=policy, seed=seed) if state is None else state
     while True:
-        done, current = _schedule_round(
+        done, current = schedule_round(
             channel=channel, policy=policy, uplink=uplink, seed=seed, state=current
         )
         yield done, current
 
 
-def _schedule_round(
+def schedule_round(
     *,
     channel: AbstractChannel,
     policy: AbstractPolicy,
@@ -199,7 +207,7 @@ def train(
                 return np.array([_norm(u) for u in pool.train_cohort(model, devices, t)])
             return np.array(list(pool.losses(model, devices, t, whole=kind == "loss")))
 
-        scheduled, current = _schedule_round(
+        scheduled, current = schedule_round(
             channel=channel, policy=policy, uplink=uplink, seed=seed, state=current,
             measure=measure, feedback_bits=feedback_bits,
         )  # fmt: skip

@@ -1,13 +1,18 @@
 """Files that are either whole or absent: written aside, then moved into place."""
 
+import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from fedsched.errors import InputError
 
-__all__ = ["atomic_path", "output_folder", "output_path"]
+__all__ = ["alone", "atomic_path", "output_folder", "output_path"]
+
+_LOCK_POLL_S = 0.2
 
 
 def output_path(field: str, path: str | Path, suffixes: tuple[str, ...] = ()) -> Path:
@@ -57,3 +62,27 @@ def atomic_path(target: Path) -> Iterator[Path]:
         aside.replace(target)
     finally:
         aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(folder: Path, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the folder against a second process that would run it at the same time."""
+    until = time.monotonic() + wait_s
+    with (folder / ".lock").open("w") as lock:
+        while not _locked(lock):
+            if time.monotonic() >= until:
+                raise InputError(
+                    f"out: {str(folder)!r} is being run by another process; wait for it or choose "
+                    "another folder"
+                )
+            time.sleep(_LOCK_POLL_S)
+        yield
+
+
+def _locked(file: IO[str]) -> bool:
+    """Take the lock of a file, unless another process has it; it goes with the process."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
