@@ -75,7 +75,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def device_groups(values: NDArray[np.float64]) -> list[float]:
     """Means over groups of neighbouring devices, at most :data:`GROUPS` of them."""
-    parts = np.array_split(values, min(GROUPS, len(values)))
+    parts = np.array_split(values, min(GROUPS, len(values))) if len(values) else []
     return [float(part.mean()) for part in parts]
 
 

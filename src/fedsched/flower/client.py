@@ -1,0 +1,123 @@
+"""The node's side: a Flower client app that also reports its channel."""
+
+import math
+from collections.abc import Callable
+from typing import TypeAlias, final
+
+from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedsched.errors import InputError
+from fedsched.flower.protocol import CHANNEL_QUERY, FEEDBACK_QUERY, RECORD, Report, round_in
+from fedsched.randomness import stream
+from fedsched.wireless import make_channel
+
+__all__ = ["ChannelClientApp", "SimulatedGain"]
+
+# The gain |h|^2 of this node for a round; NaN, zero or None where it cannot send.
+Gain: TypeAlias = Callable[[Context, int], float | None]
+# "loss", "batch-loss" or "norm" of the model in the message, on this node's data.
+FeedbackOf: TypeAlias = Callable[[Message, Context, str], float]
+
+
+@final
+class ChannelClientApp(ClientApp):
+    """A ``ClientApp`` that tells the server the gain of its node. The rest of the app stays.
+
+    The gain goes with every train reply, taken after training, for the round to come; and the
+    server asks for it when it has none that is new enough.
+
+    Args:
+        gain: called with the node's context and the round that is to be decided, from 0. Whatever
+            measures the channel will do: the reference signal power over noise and interference,
+            as a linear ratio at a transmit power of 1 W.
+        device: the name of the device, by which it keeps its queue if its node restarts; the
+            node's ``partition-id`` if it has one, or else Flower's own id of the node.
+        feedback: answers policies that ask devices before they decide.
+        client_fn: as of ``ClientApp``.
+        mods: as of ``ClientApp``.
+    """
+
+    def __init__(
+        self,
+        gain: Gain,
+        *,
+        device: Callable[[Context], str] | None = None,
+        feedback: FeedbackOf | None = None,
+        client_fn: object = None,
+        mods: list[object] | None = None,
+    ) -> None:
+        super().__init__(client_fn=client_fn, mods=mods)  # type: ignore[arg-type]
+        self._gain, self._device, self._feedback = gain, device or device_name, feedback
+
+    def __call__(self, message: Message, context: Context) -> Message:
+        """Answer the scheduler's questions, and leave the others to the app."""
+        kind = message.metadata.message_type
+        if kind == CHANNEL_QUERY:
+            wanted = round_in(message.content.config_records[RECORD])
+            return Message(RecordDict({RECORD: self._report(context, wanted)}), reply_to=message)
+        if kind == FEEDBACK_QUERY:
+            return Message(RecordDict({RECORD: self._answer(message, context)}), reply_to=message)
+        assigned = message.content.get(RECORD) if message.has_content() else None
+        reply = super().__call__(message, context)
+        trained = kind.partition(".")[0] == MessageType.TRAIN and reply.has_content()
+        if trained and isinstance(assigned, ConfigRecord):
+            reply.content[RECORD] = self._report(context, round_in(assigned) + 1)
+        return reply
+
+    def _report(self, context: Context, round_: int) -> ConfigRecord:
+        gain = self._gain(context, round_)
+        value = math.nan if gain is None else float(gain)
+        return Report(device=self._device(context), round=round_, gain=value).record()
+
+    def _answer(self, message: Message, context: Context) -> ConfigRecord:
+        if self._feedback is None:
+            raise InputError(
+                "feedback: this policy asks nodes for "
+                f"{message.content[RECORD]['ask']!r}; give ChannelClientApp a feedback function, "
+                "or choose a policy that reads gains alone (see `fedsched policies`)"
+            )
+        asked = str(message.content[RECORD]["ask"])
+        return ConfigRecord({"value": float(self._feedback(message, context, asked))})
+
+
+def device_name(context: Context) -> str:
+    """The node's ``partition-id`` if it has one, or else Flower's own id of the node."""
+    return str(context.node_config.get("partition-id", context.node_id))
+
+
+@final
+class SimulatedGain:
+    """The gain of a node from one of fedsched's channels: the same as in the simulator.
+
+    Every node draws the whole channel from the seed and takes its own place in it, by its
+    ``partition-id``; so nobody has to send gains around.
+
+    Args:
+        channel: a name that ``fedsched schedule --channel`` knows, or a trace file.
+        seed: of the channel.
+        devices: how many; the node's ``num-partitions`` if None.
+    """
+
+    def __init__(
+        self, channel: str = "heterogeneous", *, seed: int, devices: int | None = None
+    ) -> None:
+        self._channel, self._seed, self._devices = channel, seed, devices
+
+    def __call__(self, context: Context, round_: int) -> float:
+        """The gain of this node in a round."""
+        config = context.node_config
+        if "partition-id" not in config or (
+            self._devices is None and "num-partitions" not in config
+        ):
+            raise InputError(
+                "node config must hold 'partition-id' and 'num-partitions' for a simulated gain; "
+                'start the node with --node-config "partition-id=0 num-partitions=3"'
+            )
+        channel = make_channel(self._channel, self._devices or int(config["num-partitions"]))
+        state = channel.init(stream(self._seed, "channel"))
+        # A channel with memory has to be lived through; a node that starts late catches up.
+        for t in range(round_ if state else 0):
+            _, state = channel.step(state, stream(self._seed, "channel", t))
+        gain, _ = channel.step(state, stream(self._seed, "channel", round_))
+        return float(gain[int(config["partition-id"])])

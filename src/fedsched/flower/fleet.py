@@ -1,0 +1,191 @@
+"""The devices behind the nodes: who is who, what was heard of them, and who is given a rest.
+
+Flower's nodes come and go under ids of their own; a device is what owns a queue. A device keeps
+its number for the whole run, whatever node speaks for it.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsched.flower.protocol import Report
+from fedsched.records import PerDevice
+from fedsched.scheduling.policies import AbstractPolicy, PolicyState
+
+__all__ = ["Fleet", "grown", "merged", "part_of"]
+
+_log = logging.getLogger("flwr.fedsched")  # shown beside Flower's own lines
+_LONGEST_REST = 64  # rounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """A node that did not answer."""
+
+    failures: int  # in a row
+    rests_until: int  # the first round in which it is asked again
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fleet:
+    """All devices that were ever heard of, by number, and the nodes that speak for them."""
+
+    name: tuple[str, ...] = ()
+    node: tuple[int, ...] = ()  # the last node that spoke for the device
+    gain: PerDevice = field(default_factory=lambda: np.empty(0))  # NaN: cannot send
+    heard: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    trouble: Mapping[int, Trouble] = field(default_factory=dict)  # by node
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def hear(self, reports: Iterable[tuple[int, Report]]) -> Self:
+        """Take reports in, each with its node; devices not heard of before are numbered.
+
+        New ones are numbered in the order of their names, numbers by size, so that the numbering
+        does not depend on whose answer came first.
+        """
+        told = sorted(reports, key=lambda each: _by_number(each[1].device))
+        place = {name: n for n, name in enumerate(self.name)}
+        for _, report in told:
+            place.setdefault(report.device, len(place))
+        node = [*self.node, *[0] * (len(place) - len(self))]
+        gain = np.concatenate([self.gain, np.full(len(place) - len(self), np.nan)])
+        heard = np.concatenate([self.heard, np.full(len(place) - len(self), -1)])
+        trouble = dict(self.trouble)
+        for speaker, report in told:
+            n = place[report.device]
+            if n < len(self) and node[n] != speaker:
+                _log.info("node %d now speaks for device %s", speaker, report.device)
+            node[n], gain[n], heard[n] = speaker, report.gain, report.round
+            trouble.pop(speaker, None)
+        return replace(
+            self, name=tuple(place), node=tuple(node), gain=gain, heard=heard.astype(np.int64),
+            trouble=trouble,
+        )  # fmt: skip
+
+    def miss(self, nodes: Iterable[int], t: int) -> Self:
+        r"""Nodes did not answer in round t: after k times in a row a node rests.
+
+        It is left out of the next :math:`2^{k-1} - 1` rounds, at most 64: one lost answer costs
+        nothing, and a node that is gone is asked less and less often.
+        """
+        trouble = dict(self.trouble)
+        for node in nodes:
+            k = trouble[node].failures + 1 if node in trouble else 1
+            rest = min(2 ** min(k - 1, 10) - 1, _LONGEST_REST)
+            trouble[node] = Trouble(failures=k, rests_until=t + 1 + rest)
+        return replace(self, trouble=trouble)
+
+    def rests(self, node: int, t: int) -> bool:
+        """Whether a node is left alone in round t."""
+        return node in self.trouble and t < self.trouble[node].rests_until
+
+    def silent(self, online: Sequence[int], t: int, max_age_rounds: int) -> list[int]:
+        """Nodes to ask for their gain in round t, because none that is new enough is known."""
+        known = {self.node[n] for n in range(len(self)) if t - self.heard[n] <= max_age_rounds}
+        return [node for node in online if node not in known and not self.rests(node, t)]
+
+    def present(self, online: Sequence[int], t: int, max_age_rounds: int) -> NDArray[np.int64]:
+        """Devices that can be chosen in round t: there, not resting, and their gain is known."""
+        there = set(online)
+        chosen = [
+            n
+            for n, node in enumerate(self.node)
+            if node in there and not self.rests(node, t) and t - self.heard[n] <= max_age_rounds
+        ]
+        return np.array(chosen, dtype=np.int64)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The fleet as arrays, to be saved."""
+        nodes = list(self.trouble)
+        return {
+            "fleet.name": np.array(self.name, dtype=np.str_),
+            "fleet.node": np.array(self.node, dtype=np.uint64),
+            "fleet.gain": self.gain,
+            "fleet.heard": self.heard,
+            "fleet.trouble.node": np.array(nodes, dtype=np.uint64),
+            "fleet.trouble.failures": np.array(
+                [self.trouble[node].failures for node in nodes], dtype=np.int64
+            ),
+            "fleet.trouble.rests_until": np.array(
+                [self.trouble[node].rests_until for node in nodes], dtype=np.int64
+            ),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """A fleet that was saved."""
+        trouble = zip(
+            *(arrays[f"fleet.trouble.{name}"].tolist() for name in ("node", "failures")),
+            arrays["fleet.trouble.rests_until"].tolist(),
+            strict=True,
+        )
+        return cls(
+            name=tuple(arrays["fleet.name"].tolist()),
+            node=tuple(arrays["fleet.node"].tolist()),
+            gain=arrays["fleet.gain"],
+            heard=arrays["fleet.heard"],
+            trouble={n: Trouble(failures=k, rests_until=until) for n, k, until in trouble},
+        )
+
+
+def _by_number(name: str) -> tuple[int, int, str]:
+    """Names that are numbers first, by size; then the others by letter."""
+    return (0, int(name), name) if name.isdecimal() else (1, 0, name)
+
+
+# --- a policy's state over a fleet that changes -------------------------------------------------
+
+
+def _per_device(policy: AbstractPolicy, devices: int) -> set[str]:
+    """Which arrays of a policy's state have one row a device."""
+    now, more = policy.init(devices), policy.init(devices + 1)
+    return {name for name in now if now[name].shape != more[name].shape}
+
+
+def grown(policy: AbstractPolicy, state: PolicyState, before: int, devices: int) -> PolicyState:
+    """The state with new devices at its end, which start as every device did: an empty queue."""
+    if devices == before:
+        return state
+    begin = policy.init(devices)
+    if before == 0:
+        return begin
+    larger = dict(state)
+    for name in _per_device(policy, before):
+        fresh = begin[name][before:]
+        if fresh.shape[1:] != state[name].shape[1:]:  # rows that were empty until they were used
+            fresh = np.zeros((devices - before, *state[name].shape[1:]))
+        larger[name] = np.concatenate([state[name], fresh])
+    return larger
+
+
+def part_of(
+    policy: AbstractPolicy, state: PolicyState, devices: int, chosen: NDArray[np.int64]
+) -> PolicyState:
+    """The state of some devices alone."""
+    rows = _per_device(policy, devices)
+    return {name: value[chosen] if name in rows else value for name, value in state.items()}
+
+
+def merged(
+    policy: AbstractPolicy,
+    state: PolicyState,
+    part: PolicyState,
+    devices: int,
+    chosen: NDArray[np.int64],
+) -> PolicyState:
+    """The state of all devices after some have moved on; the others stay as they were."""
+    rows = _per_device(policy, devices)
+    whole = dict(part)
+    for name in rows:
+        old = state[name]
+        if old.shape[1:] != part[name].shape[1:]:
+            old = np.zeros((devices, *part[name].shape[1:]))
+        whole[name] = old.copy()
+        whole[name][chosen] = part[name]
+    return whole

@@ -1,0 +1,126 @@
+"""The run folder of a federation: fedsched's own log, and a checkpoint after every round."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsched.errors import InputError
+from fedsched.flower.model import Arrays
+from fedsched.records import TrainedRound
+from fedsched.results.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from fedsched.results.files import alone, atomic_path, output_folder
+from fedsched.results.runlog import MANIFEST, MODEL, LogWriter, read_manifest, write_manifest
+from fedsched.scheduling.policies import PolicyState
+
+__all__ = ["RunFolder", "Saved"]
+
+_WAIT_S = 10.0  # for a server that was killed a moment ago
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Saved:
+    """A federation between two rounds."""
+
+    round: int
+    model: Arrays
+    policy: PolicyState
+    memory: Mapping[str, NDArray[Any]]
+
+
+@final
+class RunFolder:
+    """Holds a folder for one server, and writes its rounds.
+
+    Args:
+        folder: made if need be.
+        scenario: what the run depends on; a folder with another one is refused, the number of
+            rounds aside.
+        about: what follows from it.
+    """
+
+    def __init__(self, folder: Path, scenario: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        self._folder, self._scenario, self._about = output_folder("folder", folder), scenario, about
+        self._stack = ExitStack()
+        self._airtime_s = 0.0
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(alone(self._folder, _WAIT_S))
+        if (self._folder / MANIFEST).is_file():
+            self._check_same()
+        write_manifest(self._folder, self._scenario, self._about)
+        self._checkpoint = read_checkpoint(self._folder)
+        length = 0 if self._checkpoint is None else self._checkpoint.log_length
+        self._log = LogWriter(self._folder, length=length)
+        if self._checkpoint is not None:
+            self._airtime_s = self._checkpoint.airtime_s
+        (self._folder / MODEL).unlink(missing_ok=True)  # it is not finished until it says so
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _check_same(self) -> None:
+        there = read_manifest(self._folder)["scenario"]
+        for section, values in self._scenario.items():
+            old = dict(there.get(section, {}))
+            for name in sorted(old.keys() | values.keys()):
+                if (section, name) != ("run", "rounds") and old.get(name) != values.get(name):
+                    raise InputError(
+                        f"folder: {str(self._folder)!r} holds a run with {section}.{name} = "
+                        f"{old.get(name)!r}, this one has {values.get(name)!r}; choose another "
+                        "folder or delete this one"
+                    )
+
+    def restored(self, model: Arrays) -> Saved | None:
+        """Where the run stood; None if it is new. ``model`` has the names and shapes to expect."""
+        saved = self._checkpoint
+        if saved is None:
+            return None
+        arrays = [saved.memory[f"model.{n:06d}"] for n in range(len(model))]
+        return Saved(
+            round=saved.round,
+            model=dict(zip(model, arrays, strict=True)),
+            policy=saved.policy,
+            memory=saved.memory,
+        )
+
+    def add(
+        self,
+        done: TrainedRound,
+        memory: Mapping[str, NDArray[Any]],
+        policy: PolicyState,
+        model: Arrays,
+    ) -> None:
+        """Write one round, and everything that the next one depends on."""
+        on_air_s = done.scheduled.airtime_s
+        self._log.add(done, on_air_s)
+        self._airtime_s += on_air_s
+        arrays = {f"model.{n:06d}": each for n, each in enumerate(model.values())}
+        write_checkpoint(
+            self._folder,
+            Checkpoint(
+                round=done.scheduled.round + 1,
+                log_length=self._log.flush(),
+                airtime_s=self._airtime_s,
+                parameters=np.empty(0, dtype=np.float32),
+                policy=policy,
+                channel={},
+                memory={**memory, **arrays},
+            ),
+        )
+
+    def finish(self, model: Arrays) -> None:
+        """Leave the model, by the names of its arrays."""
+        with atomic_path(self._folder / MODEL) as aside, aside.open("wb") as file:
+            np.savez(file, **model)  # type: ignore[arg-type]

@@ -1,0 +1,106 @@
+"""Server optimisers of Flower's own strategies, fed with an unbiased pseudo-gradient.
+
+FedAdam, FedYogi, FedAdagrad and FedAvgM average the replies, and then treat the way from the model
+to the average as a gradient. Their average renormalises. So they are given one reply, the unbiased
+sum itself, which its own average does not change; what follows is theirs.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, final
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp.strategy import FedAvg
+from numpy.typing import NDArray
+
+from fedsched.errors import InputError
+from fedsched.flower.model import Arrays, arrays_of, record_of
+from fedsched.flower.protocol import Records
+
+__all__ = ["ServerOptimiser"]
+
+
+@final
+class ServerOptimiser:
+    """The step that a Flower strategy takes from a model along an update."""
+
+    def __init__(self, strategy: FedAvg) -> None:
+        if not isinstance(strategy, FedAvg):
+            raise InputError(
+                f"optimiser must be a FedAvg of Flower's or built on it, such as FedAdam, got "
+                f"{type(strategy).__name__}"
+            )
+        self._strategy = strategy
+
+    def step(self, server_round: int, model: Arrays, target: Arrays) -> Arrays:
+        """The next model, from the present one and from where the updates point.
+
+        Args:
+            server_round: counted from 1, as Flower does.
+            model: x.
+            target: x plus the weighted sum of the updates.
+        """
+        strategy = self._strategy
+        several = max(strategy.min_available_nodes, strategy.min_train_nodes, 1)
+        # It notes the model here; whom it would have asked does not matter.
+        strategy.configure_train(server_round, record_of(model), ConfigRecord(), _NoGrid(several))  # type: ignore[arg-type]
+        content: Records = {
+            strategy.arrayrecord_key: record_of(target),
+            "metrics": MetricRecord({strategy.weighted_by_key: 1.0}),
+        }
+        reply = Message(RecordDict(content), 1, MessageType.TRAIN)
+        arrays, _ = strategy.aggregate_train(server_round, [reply])
+        if arrays is None:
+            return model
+        return {name: value.astype(model[name].dtype) for name, value in arrays_of(arrays).items()}
+
+    # --- its memory, to be saved ---------------------------------------------------------------
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What it remembers from round to round."""
+        saved = {}
+        for name, value in vars(self._strategy).items():
+            for key, each in _parts(value):
+                saved[f"optimiser.{name}.{key}"] = each
+        return saved
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], names: list[str]) -> None:
+        """Take back what was saved; ``names`` are the arrays of the model."""
+        found: dict[str, dict[str, NDArray[Any]]] = {}
+        for path, value in arrays.items():
+            if path.startswith("optimiser."):
+                _, attribute, key = path.split(".", 2)
+                found.setdefault(attribute, {})[key] = value
+        for attribute, parts in found.items():
+            form, values = next(iter(parts)).partition(":")[0], list(parts.values())
+            restored: Any = values
+            if form != "list":
+                restored = dict(zip(names, values, strict=True))
+            if form == "record":
+                restored = record_of(restored)
+            setattr(self._strategy, attribute, restored)
+
+
+def _parts(value: Any) -> list[tuple[str, NDArray[Any]]]:
+    """The arrays of a moment or a momentum, each with how it was held and its place."""
+    if isinstance(value, ArrayRecord):
+        return [(f"record:{n:06d}", each) for n, each in enumerate(arrays_of(value).values())]
+    if isinstance(value, dict) and value:
+        held, form = list(value.values()), "dict"
+    elif isinstance(value, list) and value:
+        held, form = value, "list"
+    else:
+        return []
+    if not all(isinstance(each, np.ndarray | np.generic) for each in held):
+        return []
+    return [(f"{form}:{n:06d}", np.asarray(each)) for n, each in enumerate(held)]
+
+
+class _NoGrid:
+    """A grid whose nodes are never sent anything."""
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = nodes
+
+    def get_node_ids(self) -> Iterable[int]:
+        return range(1, self._nodes + 1)

@@ -1,0 +1,613 @@
+"""The server's side: a Flower strategy whose cohorts and weights come from a fedsched policy.
+
+gains -> decision -> cohort -> messages -> replies -> weighted sum -> run log and checkpoint
+"""
+
+import dataclasses
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAvg, Result, Strategy
+from flwr.serverapp.strategy.strategy_utils import aggregate_metricrecords
+from numpy.typing import NDArray
+
+from fedsched.core.checks import positive_number, whole_number
+from fedsched.core.uplink import PAPER_UPLINK, Uplink
+from fedsched.errors import InputError
+from fedsched.flower.fleet import Fleet, grown, merged, part_of
+from fedsched.flower.folder import RunFolder
+from fedsched.flower.model import Arrays, Update, arrays_of, moved, record_of, update_in
+from fedsched.flower.optimiser import ServerOptimiser
+from fedsched.flower.protocol import (
+    CHANNEL_QUERY,
+    FEEDBACK_QUERY,
+    RECORD,
+    Assignment,
+    Records,
+    Report,
+    number_in,
+)
+from fedsched.randomness import stream
+from fedsched.records import Cohort, Decision, Experience, PerDevice, ScheduledRound, TrainedRound
+from fedsched.scheduling.policies import (
+    AbstractChoicePolicy,
+    AbstractPolicy,
+    PolicyState,
+    make_policy,
+)
+from fedsched.simulation import FEEDBACK_BITS, ScheduleState, schedule_round
+from fedsched.wireless import AbstractMemorylessChannel
+
+__all__ = ["ChannelStrategy"]
+
+_log = logging.getLogger("flwr.fedsched")  # shown beside Flower's own lines
+_POLL_S = 1.0
+_ACCURACY = ("accuracy", "eval_acc", "test_accuracy", "acc")
+_LOSS = ("loss", "eval_loss", "test_loss")
+_TRAIN_LOSS = ("train_loss", "train-loss", "loss")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _State:
+    """Everything the next round depends on besides the seed."""
+
+    round: int = 0  # the next one, from 0
+    fleet: Fleet = field(default_factory=Fleet)
+    policy: PolicyState = field(default_factory=dict)
+    spent_w: PerDevice = field(default_factory=lambda: np.empty(0))  # sum of P q of each device
+    joined: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Reported(AbstractMemorylessChannel):
+    """The channel as the nodes have reported it."""
+
+    gain: PerDevice
+
+    @property
+    def devices(self) -> int:
+        return len(self.gain)
+
+    def draw(self, rng: np.random.Generator) -> PerDevice:
+        del rng
+        return self.gain
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Outcome:
+    """A round as far as it has come: the schedule, then what the replies made of it."""
+
+    scheduled: ScheduledRound
+    present: NDArray[np.int64]
+    nodes: tuple[int, ...]  # of the cohort, in its order
+    train_loss: float = math.nan
+    lost: int = 0  # replies that did not come or could not be used
+
+
+@final
+class ChannelStrategy(Strategy):
+    r"""Chooses nodes by their channel, within each device's power budget, without bias.
+
+    Each round the nodes' gains g are learnt, the policy decides probabilities and powers, a cohort
+    is drawn, and the model moves by
+
+    .. math:: x \leftarrow x + \sum_{n \in \text{cohort}} w_n (y_n - x), \quad w_n = 1 / (N q_n),
+
+    in the order of the devices' numbers, never renormalised. N counts the devices present in the
+    round, so the model follows the average over those. A reply that is lost keeps its price in the
+    power queue and brings no update: with loss probability :math:`l_n` device n counts for
+    :math:`1 - l_n` of its share. This is not corrected; the log counts the lost replies.
+
+    Queues, gains, round, model and optimiser are saved in ``folder`` after every round, and a
+    strategy that is started again on it goes on there. The folder is a run folder of fedsched: show
+    it with ``fedsched report``.
+
+    Args:
+        policy: a name that ``fedsched policies`` lists, or a policy of your own.
+        folder: the run folder. Give the whole path where the server app runs in another place.
+        seed: of cohorts; the same seed and the same gains give the same cohorts.
+        draws: m, draws or devices a round, of a policy by name.
+        uplink: the shared link; by default the paper's, with 32 bits for each number of the model.
+        budget_w: average transmit power of each device, of a policy by name.
+        options: other settings of a policy by name, such as ``{"lam": 10.0, "v": 100.0}``.
+        optimiser: a FedAdam, FedYogi, FedAdagrad or FedAvgM of Flower's that takes the step.
+        min_nodes: how many nodes to wait for before the first round.
+        max_age_rounds: a gain older than this is asked for anew. 0 asks everybody who did not train
+            in the round before; a larger number saves waiting where channels change slowly.
+        query_timeout_s: how long to wait for answers to questions about gains.
+        fraction_evaluate: share of the present nodes that evaluate the model after a round.
+        accuracy, loss: metrics of an evaluation that the run log takes for test accuracy and loss.
+    """
+
+    def __init__(
+        self,
+        policy: str | AbstractPolicy,
+        *,
+        folder: str | Path,
+        seed: int = 1,
+        draws: int = 10,
+        uplink: Uplink | None = None,
+        budget_w: float = 1.0,
+        options: Mapping[str, Any] | None = None,
+        optimiser: FedAvg | None = None,
+        min_nodes: int = 2,
+        max_age_rounds: int = 0,
+        query_timeout_s: float = 30.0,
+        fraction_evaluate: float = 0.0,
+        accuracy: str | None = None,
+        loss: str | None = None,
+    ) -> None:
+        whole_number("draws", draws)
+        whole_number("seed", seed, least=0)
+        whole_number("min_nodes", min_nodes)
+        whole_number("max_age_rounds", max_age_rounds, least=0)
+        positive_number("query_timeout_s", query_timeout_s)
+        positive_number("budget_w", budget_w)
+        if not 0.0 <= fraction_evaluate <= 1.0:
+            raise InputError(f"fraction_evaluate must lie in [0, 1], got {fraction_evaluate}")
+        self._given, self._draws, self._options = policy, draws, dict(options or {})
+        self._uplink_given, self._budget_w = uplink, budget_w
+        self._seed, self._folder_path = seed, Path(folder)
+        self._optimiser = None if optimiser is None else ServerOptimiser(optimiser)
+        self._optimiser_name = None if optimiser is None else type(optimiser).__name__
+        self._min_nodes, self._max_age_rounds = min_nodes, max_age_rounds
+        self._query_timeout_s, self._fraction_evaluate = query_timeout_s, fraction_evaluate
+        self._accuracy_names = _ACCURACY if accuracy is None else (accuracy,)
+        self._loss_names = _LOSS if loss is None else (loss,)
+        self._timeout_s = 3600.0
+        self._state = _State()
+        self._model: Arrays = {}
+        self._now: _Outcome | None = None
+        if isinstance(policy, str):  # refuse a bad name or option now, not after the nodes came
+            self._make_policy(PAPER_UPLINK)
+
+    # --- the run -------------------------------------------------------------------------------
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Run until ``num_rounds`` rounds are done, those of an earlier start included.
+
+        Args:
+            grid: of the server app.
+            initial_arrays: the model to begin with; one that was saved takes its place.
+            num_rounds: rounds in all.
+            timeout: seconds to wait for the replies of a cohort.
+            train_config: for the train messages, beside the assignment of each node.
+            evaluate_config: for the evaluate messages.
+            evaluate_fn: evaluates the model at the server; also called with round 0 at the start.
+        """
+        self._timeout_s = timeout
+        self._model = arrays_of(initial_arrays)
+        self._uplink = self._make_uplink()
+        self._policy = self._make_policy(self._uplink)
+        result = Result()
+        with RunFolder(self._folder_path, self._scenario(num_rounds), self._about()) as folder:
+            self._restore(folder)
+            if self._state.round == 0 and evaluate_fn is not None:
+                first = evaluate_fn(0, record_of(self._model))
+                if first is not None:
+                    result.evaluate_metrics_serverapp[0] = first
+            self._wait_for_nodes(grid)
+            while self._state.round < num_rounds:
+                self._round(
+                    grid, folder, result, train_config or ConfigRecord(),
+                    evaluate_config or ConfigRecord(), evaluate_fn,
+                )  # fmt: skip
+            folder.finish(self._model)
+        result.arrays = record_of(self._model)
+        return result
+
+    def _round(
+        self,
+        grid: Grid,
+        folder: RunFolder,
+        result: Result,
+        train_config: ConfigRecord,
+        evaluate_config: ConfigRecord,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None,
+    ) -> None:
+        server_round = self._state.round + 1  # Flower counts from 1
+        before = record_of(self._model)
+        messages = self.configure_train(server_round, before, train_config, grid)
+        replies = _exchange(grid, messages, self._timeout_s)
+        _, trained = self.aggregate_train(server_round, replies)
+        record = record_of(self._model)
+        if trained is not None:
+            result.train_metrics_clientapp[server_round] = trained
+        measured = None
+        asked = self.configure_evaluate(server_round, record, evaluate_config, grid)
+        if asked:
+            measured = self.aggregate_evaluate(
+                server_round, _exchange(grid, asked, self._timeout_s)
+            )
+            if measured is not None:
+                result.evaluate_metrics_clientapp[server_round] = measured
+        if evaluate_fn is not None:
+            central = evaluate_fn(server_round, record)
+            if central is not None:
+                result.evaluate_metrics_serverapp[server_round] = measured = central
+        self._write(folder, measured)
+
+    def _wait_for_nodes(self, grid: Grid) -> None:
+        while (there := len(list(grid.get_node_ids()))) < self._min_nodes:
+            _log.info("waiting for nodes: %d of %d are there", there, self._min_nodes)
+            time.sleep(_POLL_S)
+
+    def _write(self, folder: RunFolder, measured: MetricRecord | None) -> None:
+        """The log row of the round and the state after it."""
+        now = self._now
+        assert now is not None
+        metrics = RecordDict({} if measured is None else {"metrics": measured})
+        state = self._state
+        rounds = np.maximum(state.round - state.joined, 1)
+        folder.add(
+            TrainedRound(
+                scheduled=now.scheduled,
+                parameters=np.empty(0, dtype=np.float32),
+                rejected=now.lost,
+                train_loss=now.train_loss,
+                accuracy=number_in(metrics, self._accuracy_names),
+                test_loss=number_in(metrics, self._loss_names),
+                worst_power_w=float((state.spent_w / rounds).max(initial=0.0)),
+            ),
+            {
+                **state.fleet.arrays(),
+                "spent_w": state.spent_w,
+                "joined": state.joined,
+                **({} if self._optimiser is None else self._optimiser.arrays()),
+            },
+            state.policy,
+            self._model,
+        )
+        self._now = None
+
+    def _restore(self, folder: RunFolder) -> None:
+        saved = folder.restored(self._model)
+        if saved is None:
+            return
+        self._model = saved.model
+        self._state = _State(
+            round=saved.round,
+            fleet=Fleet.from_arrays(saved.memory),
+            policy=saved.policy,
+            spent_w=saved.memory["spent_w"],
+            joined=saved.memory["joined"],
+        )
+        if self._optimiser is not None:
+            self._optimiser.restore(saved.memory, list(self._model))
+        _log.info("going on after round %d of %s", saved.round, self._folder_path)
+
+    # --- training ------------------------------------------------------------------------------
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Learn the gains, decide, draw, and write to the nodes that take part."""
+        self._model = arrays_of(arrays)
+        t = server_round - 1
+        self._state = replace(self._state, round=t)
+        online = sorted(grid.get_node_ids())
+        self._learn_gains(grid, online, t)
+        state = self._state
+        present = state.fleet.present(online, t, self._max_age_rounds)
+        scheduled = self._schedule(grid, present, arrays, t)
+        device = scheduled.cohort.device
+        nodes = tuple(state.fleet.node[n] for n in device)
+        self._now = _Outcome(scheduled=scheduled, present=present, nodes=nodes)
+        _log.info("round %d: %d of %d nodes take part", t, len(nodes), len(online))
+        messages = []
+        for place, (n, node) in enumerate(zip(device.tolist(), nodes, strict=True)):
+            assignment = Assignment(
+                round=t,
+                device=n,
+                power_w=float(scheduled.decision.power_w[n]),
+                airtime_s=float(scheduled.upload_s[place]),
+                weight=float(scheduled.cohort.weight[place]),
+            )
+            content = RecordDict(
+                {
+                    "arrays": arrays,
+                    "config": ConfigRecord({**config, "server-round": server_round}),
+                    RECORD: assignment.record(),
+                }
+            )
+            messages.append(Message(content, node, MessageType.TRAIN, ttl=self._timeout_s))
+        return messages
+
+    def _learn_gains(self, grid: Grid, online: list[int], t: int) -> None:
+        """Ask those whose gain is too old, and give new devices their place."""
+        fleet, before = self._state.fleet, len(self._state.fleet)
+        ask = fleet.silent(online, t, self._max_age_rounds)
+        wanted = ConfigRecord({"round": t})
+        messages = [
+            Message(RecordDict({RECORD: wanted}), node, CHANNEL_QUERY, ttl=self._query_timeout_s)
+            for node in ask
+        ]
+        heard = _reports(_exchange(grid, messages, self._query_timeout_s))
+        fleet = fleet.hear(heard).miss(set(ask) - {node for node, _ in heard}, t)
+        new = len(fleet) - before
+        self._state = replace(
+            self._state,
+            fleet=fleet,
+            policy=grown(self._policy, self._state.policy, before, len(fleet)),
+            spent_w=np.concatenate([self._state.spent_w, np.zeros(new)]),
+            joined=np.concatenate([self._state.joined, np.full(new, t)]).astype(np.int64),
+        )
+
+    def _schedule(
+        self, grid: Grid, present: NDArray[np.int64], arrays: ArrayRecord, t: int
+    ) -> ScheduledRound:
+        """One round on air over the devices that are present; the others are as if not there."""
+        state, devices = self._state, len(self._state.fleet)
+        if not len(present):
+            return _nobody(t, devices)
+
+        def measure(kind: str, places: NDArray[np.int64]) -> NDArray[np.float64]:
+            return self._feedback(grid, kind, present[places], arrays)
+
+        done, after = schedule_round(
+            channel=_Reported(gain=state.fleet.gain[present]),
+            policy=self._policy,
+            uplink=self._uplink,
+            seed=self._seed,
+            state=ScheduleState(
+                round=t,
+                channel={},
+                policy=part_of(self._policy, state.policy, devices, present),
+            ),
+            measure=measure,
+            feedback_bits=FEEDBACK_BITS,
+        )
+        whole = _over_all(done, present, devices)
+        decision = whole.decision
+        self._state = replace(
+            state,
+            policy=merged(self._policy, state.policy, after.policy, devices, present),
+            spent_w=state.spent_w + decision.power_w * decision.probability,
+        )
+        return whole
+
+    def _feedback(
+        self, grid: Grid, kind: str, devices: NDArray[np.int64], arrays: ArrayRecord
+    ) -> NDArray[np.float64]:
+        """What the policy asked of these devices; NaN for those that did not answer."""
+        node_of = {self._state.fleet.node[n]: place for place, n in enumerate(devices.tolist())}
+        content: Records = {"arrays": arrays, RECORD: ConfigRecord({"ask": kind})}
+        messages = [
+            Message(RecordDict(content), node, FEEDBACK_QUERY, ttl=self._query_timeout_s)
+            for node in node_of
+        ]
+        answer = np.full(len(devices), np.nan)
+        for reply in _exchange(grid, messages, self._query_timeout_s):
+            place = node_of.get(reply.metadata.src_node_id)
+            record = reply.content.get(RECORD) if reply.has_content() else None
+            if place is not None and isinstance(record, ConfigRecord):
+                value = record.get("value")
+                answer[place] = value if isinstance(value, float) else math.nan
+        return answer
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Add up what arrived, in the order of the devices; the model stays if nothing did."""
+        now, t = self._now, server_round - 1
+        if now is None:
+            raise InputError("aggregate_train was called before configure_train")
+        by_node = {
+            reply.metadata.src_node_id: reply.content for reply in replies if reply.has_content()
+        }
+        fleet = self._state.fleet.hear(
+            (node, report)
+            for node, content in by_node.items()
+            if node in now.nodes and (report := Report.read(content)) is not None
+        )
+        weighted: list[tuple[float, Update]] = []
+        kept: list[int] = []
+        losses: list[float] = []
+        for place, node in enumerate(now.nodes):
+            content = by_node.get(node)
+            update = "it did not come" if content is None else update_in(content, self._model)
+            if content is None or isinstance(update, str):
+                device = fleet.name[int(now.scheduled.cohort.device[place])]
+                _log.warning("round %d: the update of device %s is lost: %s", t, device, update)
+                continue
+            weighted.append((float(now.scheduled.cohort.weight[place]), update))
+            kept.append(place)
+            losses.append(number_in(content, _TRAIN_LOSS))
+        missing = {node for place, node in enumerate(now.nodes) if place not in kept}
+        self._state = replace(self._state, round=t + 1, fleet=fleet.miss(missing, t))
+        if weighted:
+            target = moved(self._model, weighted)
+            if self._optimiser is None:
+                self._model = target
+            else:
+                self._model = self._optimiser.step(server_round, self._model, target)
+        self._observe(now, kept, losses, [update for _, update in weighted])
+        terms = [w * loss for (w, _), loss in zip(weighted, losses, strict=True)]
+        train_loss = math.fsum(terms) if terms else math.nan
+        self._now = replace(now, train_loss=train_loss, lost=len(missing))
+        metrics: dict[str, int | float | list[int] | list[float]] = {
+            "devices": len(now.nodes),
+            "lost": len(missing),
+            "airtime-s": now.scheduled.airtime_s,
+        }
+        if math.isfinite(train_loss):
+            metrics["train-loss"] = train_loss
+        return (record_of(self._model) if weighted else None), MetricRecord(metrics)
+
+    def _observe(
+        self, now: _Outcome, kept: list[int], losses: list[float], updates: list[Update]
+    ) -> None:
+        """Let a policy that learns from its cohorts learn."""
+        policy, devices = self._policy, len(self._state.fleet)
+        if not isinstance(policy, AbstractChoicePolicy):
+            return
+        sound = [i for i, loss in enumerate(losses) if math.isfinite(loss)]
+        places = np.array([kept[i] for i in sound], dtype=np.int64)
+        member = now.scheduled.cohort.device[places]
+        experience = Experience(
+            device=np.searchsorted(now.present, member).astype(np.int64),
+            loss=np.array([losses[i] for i in sound]),
+            norm=np.array([updates[i].norm for i in sound]),
+            update=np.stack([updates[i].flat() for i in sound])
+            if policy.keeps_updates and sound
+            else None,
+        )
+        part = part_of(policy, self._state.policy, devices, now.present)
+        learnt = policy.observe(part, experience)
+        self._state = replace(
+            self._state, policy=merged(policy, self._state.policy, learnt, devices, now.present)
+        )
+
+    # --- evaluation ----------------------------------------------------------------------------
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Ask a share of the present nodes, drawn from the seed; none by default."""
+        if self._fraction_evaluate == 0.0:
+            return []
+        t = server_round - 1
+        there = set(grid.get_node_ids())
+        fleet = self._state.fleet
+        nodes = [node for node in fleet.node if node in there and not fleet.rests(node, t)]
+        count = math.ceil(self._fraction_evaluate * len(nodes))
+        chosen = stream(self._seed, "evaluation", t).permutation(len(nodes))[:count]
+        content: Records = {
+            "arrays": arrays,
+            "config": ConfigRecord({**config, "server-round": server_round}),
+        }
+        return [
+            Message(RecordDict(content), nodes[n], MessageType.EVALUATE, ttl=self._timeout_s)
+            for n in sorted(chosen.tolist())
+        ]
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """The mean of the metrics, weighted by the number of examples."""
+        del server_round
+        contents = [
+            reply.content
+            for reply in replies
+            if reply.has_content() and not math.isnan(number_in(reply.content, ("num-examples",)))
+        ]
+        return aggregate_metricrecords(contents, "num-examples") if contents else None
+
+    # --- what it is ----------------------------------------------------------------------------
+
+    def summary(self) -> None:
+        """Log what it was set to."""
+        name = self._given if isinstance(self._given, str) else self._given.name
+        _log.info("policy %s, seed %d, run folder %s", name, self._seed, self._folder_path)
+
+    def _make_uplink(self) -> Uplink:
+        if self._uplink_given is not None:
+            return self._uplink_given
+        return replace(PAPER_UPLINK, bits=32.0 * sum(each.size for each in self._model.values()))
+
+    def _make_policy(self, uplink: Uplink) -> AbstractPolicy:
+        if not isinstance(self._given, str):
+            return self._given
+        return make_policy(
+            self._given, uplink=uplink, draws=self._draws, budget_w=self._budget_w, **self._options
+        )
+
+    def _scenario(self, num_rounds: int) -> dict[str, Any]:
+        """What the run depends on, in the sections that fedsched's reports know."""
+        if isinstance(self._given, str):
+            policy = {"kind": self._given, "draws": self._draws, **self._options}
+        else:
+            policy = {"kind": self._given.name, **_plain(self._given)}
+        training = {} if self._optimiser_name is None else {"optimiser": self._optimiser_name}
+        link = dataclasses.asdict(self._uplink)
+        return {
+            "run": {"rounds": num_rounds, "seed": self._seed},
+            "policy": policy,
+            "channel": {"kind": "reported", "max_age_rounds": self._max_age_rounds},
+            "uplink": {**link, "budget_w": self._budget_w, "access": "tdma", "computation_s": 0.0},
+            "training": {"framework": "flower", **training},
+        }
+
+    def _about(self) -> dict[str, Any]:
+        return {
+            "update_bits": self._uplink.bits,
+            "model": [[name, *each.shape] for name, each in self._model.items()],
+        }
+
+
+def _plain(policy: AbstractPolicy) -> dict[str, Any]:
+    """The fields of a policy that a manifest can hold."""
+    if not dataclasses.is_dataclass(policy):
+        return {}
+    fields = {each.name: getattr(policy, each.name) for each in dataclasses.fields(policy)}
+    return {name: value for name, value in fields.items() if isinstance(value, str | int | float)}
+
+
+def _exchange(grid: Grid, messages: Iterable[Message], timeout_s: float) -> list[Message]:
+    """Send messages and wait for replies; nothing is sent where there is nothing to say."""
+    waiting = list(messages)
+    return list(grid.send_and_receive(waiting, timeout=timeout_s)) if waiting else []
+
+
+def _reports(replies: Iterable[Message]) -> list[tuple[int, Report]]:
+    """The reports in replies, each with its node. An error that the link sends has none."""
+    found = []
+    for reply in replies:
+        report = Report.read(reply.content) if reply.has_content() else None
+        if report is not None:
+            found.append((reply.metadata.src_node_id, report))
+    return found
+
+
+def _nobody(t: int, devices: int) -> ScheduledRound:
+    """A round in which no device is there."""
+    none = np.zeros(devices)
+    return ScheduledRound(
+        round=t,
+        gain=np.full(devices, np.nan),
+        queue=None,
+        decision=Decision(probability=none, draw_probability=None, power_w=none, residual=0.0),
+        cohort=Cohort(device=np.empty(0, dtype=np.int64), weight=np.empty(0)),
+        upload_s=np.empty(0),
+    )
+
+
+def _over_all(done: ScheduledRound, present: NDArray[np.int64], devices: int) -> ScheduledRound:
+    """A round of the present devices as one of all: those who are not there have q = 0."""
+    decision, cohort = done.decision, done.cohort
+
+    def spread(value: PerDevice, fill: float = 0.0) -> PerDevice:
+        whole = np.full(devices, fill)
+        whole[present] = value
+        return whole
+
+    return replace(
+        done,
+        gain=spread(done.gain, np.nan),
+        queue=None if done.queue is None else spread(done.queue),
+        decision=Decision(
+            probability=spread(decision.probability),
+            draw_probability=None,
+            power_w=spread(decision.power_w),
+            residual=decision.residual,
+            deterministic=decision.deterministic,
+        ),
+        cohort=replace(cohort, device=present[cohort.device]),
+    )
