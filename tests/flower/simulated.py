@@ -47,7 +47,7 @@ server = ServerApp()
 
 
 @server.main()
-def main(grid, context):
+def main(grid, context):  # noqa: ARG001 - Flower passes it
     x = trainer().initial_parameters
     uplink = uplink_of(SCENARIO, len(x))
     strategy = ChannelStrategy(
