@@ -1,0 +1,35 @@
+"""The server app of a federation that is scheduled by its channels."""
+
+from flwr.app import Array, ArrayRecord, MetricRecord
+from flwr.serverapp import ServerApp
+
+from digits import task
+from fedsched.flower import ChannelStrategy
+
+app = ServerApp()
+
+
+def evaluate(_server_round, arrays):
+    model = {name: array.numpy() for name, array in arrays.items()}
+    loss, accuracy = task.loss_and_accuracy(model, *task.load_test())
+    return MetricRecord({"loss": loss, "accuracy": accuracy})
+
+
+@app.main()
+def main(grid, context):
+    config = context.run_config
+    strategy = ChannelStrategy(
+        "lyapunov",
+        folder=config["folder"],
+        draws=config["draws"],
+        min_nodes=config["min-nodes"],
+        max_age_rounds=config["max-age-rounds"],
+        query_timeout_s=config["timeout-s"],
+    )
+    strategy.start(
+        grid,
+        ArrayRecord({name: Array(value) for name, value in task.new_model().items()}),
+        num_rounds=config["num-rounds"],
+        timeout=config["timeout-s"],
+        evaluate_fn=evaluate,
+    )
