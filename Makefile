@@ -7,13 +7,17 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # One BLAS thread a process: two spinning threads on shared cores are many times slower than one.
 export OMP_NUM_THREADS := 1
 
-.PHONY: demo test check browser bench clean
+.PHONY: demo test test-flower check browser bench clean
 
 demo: $(STAMP)
 	$(BIN)/fedsched demo --out demo
 
 test: check browser
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -m 'not deployment'
+
+# Real Flower processes on loopback, killed and restarted: some minutes, most of them waiting.
+test-flower: $(STAMP)
+	$(BIN)/pytest -n 2 -m deployment tests/flower
 
 # The report is tested in a real browser. Where none can be installed those tests are skipped and
 # say so.

@@ -108,7 +108,6 @@ class Federation:
 
     def _start(self, name, *command):
         log = (self.folder / f"{name}.log").open("ab")
-        # A group of its own, so that what it starts in its turn ends with it.
         self.processes[name] = subprocess.Popen(
             [str(BIN / command[0]), *map(str, command[1:])],
             env=self.environment, cwd=self.folder, stdout=log, stderr=log, start_new_session=True,
@@ -128,6 +127,7 @@ class Federation:
         self._start(
             "superlink", "flower-superlink", "--host", HOST, "--port", self.port, *secure, *kind,
             "--disable-runtime-dependency-installation",
+            "--database", self.folder / "superlink.db",  # so that it can be started again
         )  # fmt: skip
         self._wait_until_it_answers()
 
@@ -151,18 +151,16 @@ class Federation:
         )  # fmt: skip
 
     def stop(self, name, how=signal.SIGTERM):
-        """End a process and all that it started."""
+        """End a process; and what it started, which Flower puts into sessions of their own."""
         process = self.processes.pop(name)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, how)
-        try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        family = descendants(process.pid)
+        _signal(process.pid, how)
+        if how != signal.SIGKILL:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=10)
+        for pid in [process.pid, *family]:
+            _signal(pid, signal.SIGKILL)
+        process.wait()
 
     def begin(self, nodes=None, **config):
         """Hand the app in and return the process that waits for its end."""
@@ -174,6 +172,24 @@ class Federation:
             resources = "client-resources-num-cpus=1 init-args-num-cpus=2"
             command += ["--federation-config", f"num-supernodes={nodes} {resources}"]
         return self._start("run", *command)
+
+
+def descendants(pid, called=""):
+    """Processes that a process has started, directly or not, whose command holds a word."""
+    listed = subprocess.run(
+        ["ps", "-eo", "pid=,ppid=,args="], check=True, capture_output=True, text=True
+    ).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()]
+    found, ancestors = [], {pid}
+    while new := [row for row in rows if int(row[1]) in ancestors and int(row[0]) not in ancestors]:
+        ancestors |= {int(row[0]) for row in new}
+        found += new
+    return [int(row[0]) for row in found if called in row[-1]]
+
+
+def _signal(pid, how):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, how)
 
 
 def _toml(value):

@@ -19,7 +19,7 @@ def evaluate(_server_round, arrays):
 def main(grid, context):
     config = context.run_config
     strategy = ChannelStrategy(
-        "lyapunov",
+        config["policy"],
         folder=config["folder"],
         draws=config["draws"],
         min_nodes=config["min-nodes"],
