@@ -46,20 +46,21 @@ class RunFolder:
 
     def __init__(self, folder: Path, scenario: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         self._folder, self._scenario, self._about = output_folder("folder", folder), scenario, about
-        self._stack = ExitStack()
         self._airtime_s = 0.0
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(alone(self._folder, _WAIT_S))
-        if (self._folder / MANIFEST).is_file():
-            self._check_same()
-        write_manifest(self._folder, self._scenario, self._about)
-        self._checkpoint = read_checkpoint(self._folder)
-        length = 0 if self._checkpoint is None else self._checkpoint.log_length
-        self._log = LogWriter(self._folder, length=length)
-        if self._checkpoint is not None:
-            self._airtime_s = self._checkpoint.airtime_s
-        (self._folder / MODEL).unlink(missing_ok=True)  # it is not finished until it says so
+        with ExitStack() as stack:
+            stack.enter_context(alone(self._folder, _WAIT_S))
+            if (self._folder / MANIFEST).is_file():
+                self._check_same()
+            write_manifest(self._folder, self._scenario, self._about)
+            self._checkpoint = read_checkpoint(self._folder)
+            length = 0 if self._checkpoint is None else self._checkpoint.log_length
+            self._log = LogWriter(self._folder, length=length)
+            if self._checkpoint is not None:
+                self._airtime_s = self._checkpoint.airtime_s
+            (self._folder / MODEL).unlink(missing_ok=True)  # it is not finished until it says so
+            self._stack = stack.pop_all()  # a folder that is refused is let go at once
         return self
 
     def __exit__(
@@ -71,16 +72,21 @@ class RunFolder:
         self._stack.close()
 
     def _check_same(self) -> None:
-        there = read_manifest(self._folder)["scenario"]
+        there = read_manifest(self._folder)
         for section, values in self._scenario.items():
-            old = dict(there.get(section, {}))
+            old = dict(there["scenario"].get(section, {}))
             for name in sorted(old.keys() | values.keys()):
-                if (section, name) != ("run", "rounds") and old.get(name) != values.get(name):
-                    raise InputError(
-                        f"folder: {str(self._folder)!r} holds a run with {section}.{name} = "
-                        f"{old.get(name)!r}, this one has {values.get(name)!r}; choose another "
-                        "folder or delete this one"
-                    )
+                if (section, name) != ("run", "rounds"):
+                    self._compare(f"{section}.{name}", old.get(name), values.get(name))
+        for name, value in self._about.items():
+            self._compare(name, there.get(name), value)
+
+    def _compare(self, name: str, old: object, new: object) -> None:
+        if old != new:
+            raise InputError(
+                f"folder: {str(self._folder)!r} holds a run with {name} = {old!r}, this one has "
+                f"{new!r}; choose another folder or delete this one"
+            )
 
     def restored(self, model: Arrays) -> Saved | None:
         """Where the run stood; None if it is new. ``model`` has the names and shapes to expect."""

@@ -45,8 +45,11 @@ def update_in(content: RecordDict, model: Arrays) -> Update | str:
     records = list(content.array_records.values())
     if len(records) != 1:
         return f"it holds {len(records)} array records and not one"
-    theirs = arrays_of(records[0])
-    if list(theirs) != list(model):
+    try:
+        theirs = arrays_of(records[0])
+    except (EOFError, OSError, TypeError, ValueError) as error:
+        return f"its arrays cannot be read: {error}"
+    if theirs.keys() != model.keys():
         return f"its arrays are called {list(theirs)} and the model's {list(model)}"
     delta: Arrays = {}
     for name, x in model.items():
@@ -55,11 +58,12 @@ def update_in(content: RecordDict, model: Arrays) -> Update | str:
             return f"array {name!r} has shape {y.shape} and the model's has {x.shape}"
         if not np.issubdtype(x.dtype, np.floating):
             continue  # a counter is not learnt: the server keeps its own
-        if not np.issubdtype(y.dtype, np.number):
-            return f"array {name!r} holds {y.dtype} and not numbers"
-        if not np.isfinite(y).all():
+        if y.dtype.kind not in "iuf":
+            return f"array {name!r} holds {y.dtype} and not real numbers"
+        with np.errstate(over="ignore", invalid="ignore"):
+            delta[name] = y - x
+        if not np.isfinite(delta[name]).all():
             return f"array {name!r} is not finite"
-        delta[name] = y - x
     return Update(delta=delta)
 
 

@@ -52,7 +52,11 @@ class ServerOptimiser:
         arrays, _ = strategy.aggregate_train(server_round, [reply])
         if arrays is None:
             return model
-        return {name: value.astype(model[name].dtype) for name, value in arrays_of(arrays).items()}
+        after = arrays_of(arrays)
+        return {
+            name: after[name].astype(x.dtype) if np.issubdtype(x.dtype, np.floating) else x
+            for name, x in model.items()
+        }
 
     # --- its memory, to be saved ---------------------------------------------------------------
 

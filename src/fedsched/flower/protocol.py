@@ -7,9 +7,11 @@ server -> node   query.fedsched_feedback   the model and what the policy wants t
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fedsched.errors import InputError
@@ -22,6 +24,7 @@ __all__ = [
     "Records",
     "Report",
     "assignment_of",
+    "mean_metrics",
     "number_in",
     "round_in",
 ]
@@ -29,6 +32,8 @@ __all__ = [
 CHANNEL_QUERY = "query.fedsched_channel"
 FEEDBACK_QUERY = "query.fedsched_feedback"
 Records: TypeAlias = dict[str, ArrayRecord | MetricRecord | ConfigRecord]
+_EXAMPLES = "num-examples"
+_LEAST_GAIN = 1e-100  # airtimes and powers of what lies beyond leave the range of numbers
 RECORD = "fedsched"  # the name of our record beside those of the app itself
 
 
@@ -53,7 +58,7 @@ class Report:
         device, round_, gain = (record.get(name) for name in ("device", "round", "gain"))
         if not (isinstance(device, str) and isinstance(round_, int)):
             return None
-        if not isinstance(gain, float) or gain == math.inf or gain <= 0.0:
+        if not (isinstance(gain, float) and _LEAST_GAIN <= gain <= 1.0 / _LEAST_GAIN):
             gain = math.nan
         return cls(device=device, round=round_, gain=gain)
 
@@ -100,3 +105,26 @@ def number_in(content: RecordDict, names: tuple[str, ...]) -> float:
             if isinstance(value, int | float):
                 return float(value)
     return math.nan
+
+
+def mean_metrics(contents: Sequence[RecordDict]) -> MetricRecord | None:
+    """The means of the metrics in replies, weighted by their numbers of examples; None if none is.
+
+    A metric of a reply that is not finite is left out, and so is one that is a list of another
+    length in another reply.
+    """
+    told: dict[str, list[tuple[float, np.ndarray[Any, Any]]]] = {}
+    for content in contents:
+        examples = number_in(content, (_EXAMPLES,))
+        if not 0.0 < examples < math.inf:
+            continue
+        for record in content.metric_records.values():
+            for name, value in record.items():
+                if name != _EXAMPLES and np.isfinite(value).all():
+                    told.setdefault(name, []).append((examples, np.asarray(value, np.float64)))
+    means = {
+        name: np.average([value for _, value in pairs], axis=0, weights=[n for n, _ in pairs])
+        for name, pairs in told.items()
+        if len({value.shape for _, value in pairs}) == 1
+    }
+    return MetricRecord({name: mean.tolist() for name, mean in means.items()}) if means else None

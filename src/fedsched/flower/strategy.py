@@ -3,6 +3,7 @@
 gains -> decision -> cohort -> messages -> replies -> weighted sum -> run log and checkpoint
 """
 
+import copy
 import dataclasses
 import logging
 import math
@@ -16,7 +17,6 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
-from flwr.serverapp.strategy.strategy_utils import aggregate_metricrecords
 from numpy.typing import NDArray
 
 from fedsched.core.checks import positive_number, whole_number
@@ -33,6 +33,7 @@ from fedsched.flower.protocol import (
     Assignment,
     Records,
     Report,
+    mean_metrics,
     number_in,
 )
 from fedsched.randomness import stream
@@ -119,7 +120,7 @@ class ChannelStrategy(Strategy):
         budget_w: average transmit power of each device, of a policy by name.
         options: other settings of a policy by name, such as ``{"lam": 10.0, "v": 100.0}``.
         optimiser: a FedAdam, FedYogi, FedAdagrad or FedAvgM of Flower's that takes the step.
-        min_nodes: how many nodes to wait for before the first round.
+        min_nodes: how many nodes to wait for at a start; later a round waits while nobody is there.
         max_age_rounds: a gain older than this is asked for anew. 0 asks everybody who did not train
             in the round before; a larger number saves waiting where channels change slowly.
         query_timeout_s: how long to wait for answers to questions about gains.
@@ -154,10 +155,11 @@ class ChannelStrategy(Strategy):
         if not 0.0 <= fraction_evaluate <= 1.0:
             raise InputError(f"fraction_evaluate must lie in [0, 1], got {fraction_evaluate}")
         self._given, self._draws, self._options = policy, draws, dict(options or {})
+        _refuse_shares(policy, self._options)
         self._uplink_given, self._budget_w = uplink, budget_w
         self._seed, self._folder_path = seed, Path(folder)
+        self._optimiser_given = optimiser
         self._optimiser = None if optimiser is None else ServerOptimiser(optimiser)
-        self._optimiser_name = None if optimiser is None else type(optimiser).__name__
         self._min_nodes, self._max_age_rounds = min_nodes, max_age_rounds
         self._query_timeout_s, self._fraction_evaluate = query_timeout_s, fraction_evaluate
         self._accuracy_names = _ACCURACY if accuracy is None else (accuracy,)
@@ -193,6 +195,9 @@ class ChannelStrategy(Strategy):
             evaluate_fn: evaluates the model at the server; also called with round 0 at the start.
         """
         self._timeout_s = timeout
+        self._state, self._now = _State(), None
+        if self._optimiser_given is not None:  # a copy, so that every start begins without moments
+            self._optimiser = ServerOptimiser(copy.deepcopy(self._optimiser_given))
         self._model = arrays_of(initial_arrays)
         self._uplink = self._make_uplink()
         self._policy = self._make_policy(self._uplink)
@@ -203,8 +208,10 @@ class ChannelStrategy(Strategy):
                 first = evaluate_fn(0, record_of(self._model))
                 if first is not None:
                     result.evaluate_metrics_serverapp[0] = first
-            self._wait_for_nodes(grid)
+            least = self._min_nodes
             while self._state.round < num_rounds:
+                self._wait_for_nodes(grid, least)
+                least = 1
                 self._round(
                     grid, folder, result, train_config or ConfigRecord(),
                     evaluate_config or ConfigRecord(), evaluate_fn,
@@ -244,9 +251,9 @@ class ChannelStrategy(Strategy):
                 result.evaluate_metrics_serverapp[server_round] = measured = central
         self._write(folder, measured)
 
-    def _wait_for_nodes(self, grid: Grid) -> None:
-        while (there := len(list(grid.get_node_ids()))) < self._min_nodes:
-            _log.info("waiting for nodes: %d of %d are there", there, self._min_nodes)
+    def _wait_for_nodes(self, grid: Grid, least: int) -> None:
+        while (there := len(list(grid.get_node_ids()))) < least:
+            _log.info("waiting for nodes: %d of %d are there", there, least)
             time.sleep(_POLL_S)
 
     def _write(self, folder: RunFolder, measured: MetricRecord | None) -> None:
@@ -302,10 +309,11 @@ class ChannelStrategy(Strategy):
         self._model = arrays_of(arrays)
         t = server_round - 1
         self._state = replace(self._state, round=t)
-        online = sorted(grid.get_node_ids())
-        self._learn_gains(grid, online, t)
+        online = list(grid.get_node_ids())
+        awake = self._state.fleet.awake(online, t)
+        self._learn_gains(grid, awake, t)
         state = self._state
-        present = state.fleet.present(online, t, self._max_age_rounds)
+        present = state.fleet.present(awake, t, self._max_age_rounds)
         scheduled = self._schedule(grid, present, arrays, t)
         device = scheduled.cohort.device
         nodes = tuple(state.fleet.node[n] for n in device)
@@ -330,17 +338,18 @@ class ChannelStrategy(Strategy):
             messages.append(Message(content, node, MessageType.TRAIN, ttl=self._timeout_s))
         return messages
 
-    def _learn_gains(self, grid: Grid, online: list[int], t: int) -> None:
+    def _learn_gains(self, grid: Grid, nodes: list[int], t: int) -> None:
         """Ask those whose gain is too old, and give new devices their place."""
         fleet, before = self._state.fleet, len(self._state.fleet)
-        ask = fleet.silent(online, t, self._max_age_rounds)
+        ask = fleet.silent(nodes, t, self._max_age_rounds)
         wanted = ConfigRecord({"round": t})
         messages = [
             Message(RecordDict({RECORD: wanted}), node, CHANNEL_QUERY, ttl=self._query_timeout_s)
             for node in ask
         ]
         heard = _reports(_exchange(grid, messages, self._query_timeout_s))
-        fleet = fleet.hear(heard).miss(set(ask) - {node for node, _ in heard}, t)
+        answered = {node for node, _ in heard}
+        fleet = fleet.hear(heard).met(answered, "answer").miss(set(ask) - answered, t, "answer")
         new = len(fleet) - before
         self._state = replace(
             self._state,
@@ -399,7 +408,8 @@ class ChannelStrategy(Strategy):
             record = reply.content.get(RECORD) if reply.has_content() else None
             if place is not None and isinstance(record, ConfigRecord):
                 value = record.get("value")
-                answer[place] = value if isinstance(value, float) else math.nan
+                if isinstance(value, float) and value >= 0.0:
+                    answer[place] = value
         return answer
 
     def aggregate_train(
@@ -409,29 +419,29 @@ class ChannelStrategy(Strategy):
         now, t = self._now, server_round - 1
         if now is None:
             raise InputError("aggregate_train was called before configure_train")
-        by_node = {
-            reply.metadata.src_node_id: reply.content for reply in replies if reply.has_content()
-        }
-        fleet = self._state.fleet.hear(
-            (node, report)
-            for node, content in by_node.items()
-            if node in now.nodes and (report := Report.read(content)) is not None
-        )
+        by_node = {reply.metadata.src_node_id: reply for reply in replies}
+        names = [self._state.fleet.name[n] for n in now.scheduled.cohort.device]
         weighted: list[tuple[float, Update]] = []
         kept: list[int] = []
         losses: list[float] = []
-        for place, node in enumerate(now.nodes):
-            content = by_node.get(node)
-            update = "it did not come" if content is None else update_in(content, self._model)
-            if content is None or isinstance(update, str):
-                device = fleet.name[int(now.scheduled.cohort.device[place])]
+        reports: list[tuple[int, Report]] = []
+        for place, (node, device) in enumerate(zip(now.nodes, names, strict=True)):
+            content, error = _content_of(by_node.get(node))
+            report = Report.read(content)
+            # One that calls itself otherwise by now is asked again, and then has its place.
+            if report is not None and report.device == device:
+                reports.append((node, report))
+            update = error or update_in(content, self._model)
+            if isinstance(update, str):
                 _log.warning("round %d: the update of device %s is lost: %s", t, device, update)
                 continue
             weighted.append((float(now.scheduled.cohort.weight[place]), update))
             kept.append(place)
             losses.append(number_in(content, _TRAIN_LOSS))
-        missing = {node for place, node in enumerate(now.nodes) if place not in kept}
-        self._state = replace(self._state, round=t + 1, fleet=fleet.miss(missing, t))
+        done = {now.nodes[place] for place in kept}
+        missing = set(now.nodes) - done
+        fleet = self._state.fleet.hear(reports).met(done, "train").miss(missing, t, "train")
+        self._state = replace(self._state, round=t + 1, fleet=fleet)
         if weighted:
             target = moved(self._model, weighted)
             if self._optimiser is None:
@@ -440,7 +450,7 @@ class ChannelStrategy(Strategy):
                 self._model = self._optimiser.step(server_round, self._model, target)
         self._observe(now, kept, losses, [update for _, update in weighted])
         terms = [w * loss for (w, _), loss in zip(weighted, losses, strict=True)]
-        train_loss = math.fsum(terms) if terms else math.nan
+        train_loss = sum(terms) if terms else math.nan  # one that is infinite stops nothing
         self._now = replace(now, train_loss=train_loss, lost=len(missing))
         metrics: dict[str, int | float | list[int] | list[float]] = {
             "devices": len(now.nodes),
@@ -456,7 +466,7 @@ class ChannelStrategy(Strategy):
     ) -> None:
         """Let a policy that learns from its cohorts learn."""
         policy, devices = self._policy, len(self._state.fleet)
-        if not isinstance(policy, AbstractChoicePolicy):
+        if not isinstance(policy, AbstractChoicePolicy) or not len(now.present):
             return
         sound = [i for i, loss in enumerate(losses) if math.isfinite(loss)]
         places = np.array([kept[i] for i in sound], dtype=np.int64)
@@ -484,9 +494,9 @@ class ChannelStrategy(Strategy):
         if self._fraction_evaluate == 0.0:
             return []
         t = server_round - 1
-        there = set(grid.get_node_ids())
         fleet = self._state.fleet
-        nodes = [node for node in fleet.node if node in there and not fleet.rests(node, t)]
+        there = set(fleet.awake(grid.get_node_ids(), t))
+        nodes = [node for node in fleet.node if node in there]
         count = math.ceil(self._fraction_evaluate * len(nodes))
         chosen = stream(self._seed, "evaluation", t).permutation(len(nodes))[:count]
         content: Records = {
@@ -503,12 +513,7 @@ class ChannelStrategy(Strategy):
     ) -> MetricRecord | None:
         """The mean of the metrics, weighted by the number of examples."""
         del server_round
-        contents = [
-            reply.content
-            for reply in replies
-            if reply.has_content() and not math.isnan(number_in(reply.content, ("num-examples",)))
-        ]
-        return aggregate_metricrecords(contents, "num-examples") if contents else None
+        return mean_metrics([reply.content for reply in replies if reply.has_content()])
 
     # --- what it is ----------------------------------------------------------------------------
 
@@ -535,7 +540,8 @@ class ChannelStrategy(Strategy):
             policy = {"kind": self._given, "draws": self._draws, **self._options}
         else:
             policy = {"kind": self._given.name, **_plain(self._given)}
-        training = {} if self._optimiser_name is None else {"optimiser": self._optimiser_name}
+        taken = self._optimiser_given
+        training = {} if taken is None else {"optimiser": type(taken).__name__}
         link = dataclasses.asdict(self._uplink)
         return {
             "run": {"rounds": num_rounds, "seed": self._seed},
@@ -553,11 +559,33 @@ class ChannelStrategy(Strategy):
 
 
 def _plain(policy: AbstractPolicy) -> dict[str, Any]:
-    """The fields of a policy that a manifest can hold."""
+    """The fields of a policy as a manifest can hold them, such as its design in words."""
     if not dataclasses.is_dataclass(policy):
         return {}
     fields = {each.name: getattr(policy, each.name) for each in dataclasses.fields(policy)}
-    return {name: value for name, value in fields.items() if isinstance(value, str | int | float)}
+    return {
+        name: repr(value) if dataclasses.is_dataclass(value) else value
+        for name, value in fields.items()
+        if isinstance(value, str | int | float) or dataclasses.is_dataclass(value)
+    }
+
+
+def _refuse_shares(policy: str | AbstractPolicy, options: Mapping[str, Any]) -> None:
+    shares = options.get("data_weight", getattr(policy, "data_weight", None))
+    if shares is not None:
+        raise InputError(
+            "data_weight must be None in a federation, where devices come and go and each that is "
+            "present counts the same; leave it out"
+        )
+
+
+def _content_of(reply: Message | None) -> tuple[RecordDict, str]:
+    """What a reply holds, and why it holds nothing."""
+    if reply is None:
+        return RecordDict(), "it did not come"
+    if reply.has_error():
+        return RecordDict(), f"its node failed: {reply.error.reason}"
+    return reply.content, ""
 
 
 def _exchange(grid: Grid, messages: Iterable[Message], timeout_s: float) -> list[Message]:
@@ -570,9 +598,13 @@ def _reports(replies: Iterable[Message]) -> list[tuple[int, Report]]:
     """The reports in replies, each with its node. An error that the link sends has none."""
     found = []
     for reply in replies:
-        report = Report.read(reply.content) if reply.has_content() else None
-        if report is not None:
-            found.append((reply.metadata.src_node_id, report))
+        node = reply.metadata.src_node_id
+        content, error = _content_of(reply)
+        report = Report.read(content)
+        if report is None:
+            _log.warning("node %d did not tell its gain: %s", node, error or "it says nothing")
+        else:
+            found.append((node, report))
     return found
 
 
