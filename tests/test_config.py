@@ -221,3 +221,11 @@ def test_names_of_runs_depend_on_what_was_changed_alone():
     spelt_out = {**base, "training": {"steps": 10}}  # the default, written down
     assert run_name(scenario_from(spelt_out)) == named
     assert run_name(scenario_from({**base, "training": {"steps": 11}})) != named
+
+
+@pytest.mark.parametrize("section", [5, "lyapunov", [{"kind": "lyapunov"}]])
+def test_a_section_that_is_no_table_is_refused_under_a_sweep_as_well(section):
+    base = {"run": {"rounds": 5, "seed": 1}, "policy": section}
+    for sweep in ({"sweep": {"m": [1, 2]}}, {}):
+        with pytest.raises(InputError, match=r"policy must be a section, \[policy\], got"):
+            expand({**base, **sweep})

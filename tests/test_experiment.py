@@ -23,6 +23,7 @@ from fedsched.learning.updates import LocalUpdate
 from fedsched.results.checkpoint import rounds_done
 from fedsched.results.groups import group_runs
 from fedsched.results.runlog import MANIFEST, MODEL, ROUNDS, SCHEMA, read_manifest, read_run
+from fedsched.wireless import Trace, make_channel, record, write_trace
 
 ROUNDS_IN_ALL, CHECKPOINT_EVERY = 30, 4
 
@@ -332,6 +333,34 @@ def test_a_folder_of_another_scenario_is_refused_with_field_and_values(finished,
     assert sentence in str(caught.value)
     assert str(finished) in str(caught.value)
     assert bits(finished) == before
+
+
+def test_a_run_whose_trace_has_changed_is_refused_also_when_it_is_finished(finished, tmp_path):
+    trace, folder = tmp_path / "gains.csv", tmp_path / "run"
+    gain = record(make_channel("correlated", 5), rounds=6, seed=1)
+    write_trace(trace, gain)
+    scenario = scenario_from(
+        {**table(run={"rounds": 6, "checkpoint_every": 2}), "channel": {"kind": str(trace)}}
+    )
+    stopped(folder, 3, scenario)
+    about = {"sha256": Trace(gain).sha256, "rounds": 6, "devices": 5}
+    assert read_manifest(folder)["trace"] == about
+    assert "trace" not in read_manifest(finished)
+    changed = gain.copy()
+    changed[5, 4] *= 1.0 + 1e-15
+    for other in (changed, gain[:5]):
+        write_trace(trace, other)
+        with pytest.raises(InputError) as caught:
+            run(scenario, folder)
+        for part in (str(folder), str(trace), about["sha256"][:12], Trace(other).sha256[:12]):
+            assert part in str(caught.value)
+    write_trace(trace, gain)
+    assert run(scenario, folder).finished
+    write_trace(trace, changed)
+    with pytest.raises(InputError, match="bring the old trace back"):
+        run(scenario, folder)
+    trace.unlink()  # what is finished can be read without it
+    assert run(scenario, folder).finished
 
 
 def test_a_second_run_in_the_same_folder_is_refused_and_the_first_goes_on(finished, tmp_path):

@@ -269,17 +269,21 @@ def expand(table: Mapping[str, Any]) -> list[Scenario]:
         each = copy.deepcopy(base)
         for name, value in zip(swept, values, strict=True):
             section, _, field_name = name.partition(".")
-            each.setdefault(section, {})[field_name] = value
+            _section(each.setdefault(section, {}), section)[field_name] = value
         found[scenario_from(each)] = None
     return list(found)
 
 
+def _section(given: Any, where: str) -> Any:
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where} must be a section, [{where}], got {given!r}")
+    return given
+
+
 def _swept(sweep: Any) -> dict[str, list[Any]]:
     """Dotted names and their lists."""
-    if not isinstance(sweep, Mapping):
-        raise InputError(f"sweep must be a section, [sweep], got {sweep!r}")
     flat: dict[str, Any] = {}
-    for name, value in sweep.items():
+    for name, value in _section(sweep, "sweep").items():
         if isinstance(value, Mapping):  # "policy.draws" without quotes is a table in TOML
             flat |= {f"{name}.{inner}": each for inner, each in value.items()}
         elif name in _SWEPT:
@@ -340,9 +344,7 @@ def _build(kind: type[Built], table: Mapping[str, Any], place: str) -> Built:
 
 def _value(given: Any, wanted: Any, where: str) -> Any:
     if dataclasses.is_dataclass(wanted):
-        if not isinstance(given, Mapping):
-            raise InputError(f"{where} must be a section, [{where}], got {given!r}")
-        return _build(wanted, given, where)  # type: ignore[arg-type]
+        return _build(wanted, _section(given, where), where)  # type: ignore[arg-type]
     options = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
     if float in options and given == "inf":
         return math.inf

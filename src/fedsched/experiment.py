@@ -1,10 +1,11 @@
 """Runs: a scenario becomes a run folder, and a run folder that is not finished goes on."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from fedsched.results.runlog import (
 from fedsched.results.tensorboard import EventFollower, events_are_current, write_events
 from fedsched.scheduling.policies import AbstractPolicy, make_policy, policy_info, reads_of
 from fedsched.simulation import ScheduleState, start, train
-from fedsched.wireless import AbstractChannel, make_channel
+from fedsched.wireless import AbstractChannel, Trace, make_channel
 from fedsched.wireless.clock import round_airtime_s
 
 __all__ = ["Progress", "policy_of", "run", "trainer_spec_of", "uplink_of"]
@@ -116,6 +117,7 @@ def _go_on(
             "unread": _unread(scenario),
             "devices": channel.devices,
             "biased": policy_info(scenario.policy.kind).biased,
+            **_about_trace(channel),
         }
         write_manifest(folder, scenario.as_dict(), about)
         begin = start(channel=channel, policy=policy, seed=seed)
@@ -311,8 +313,9 @@ def _set_length(folder: Path, scenario: Scenario) -> None:
 
 
 def _check_same(folder: Path, scenario: Scenario) -> None:
-    """Refuse to go on with a folder whose scenario is another one, its length aside."""
-    there = scenario_from(read_manifest(folder)["scenario"]).as_dict()
+    """Refuse to go on with a folder whose scenario or trace is another one, its length aside."""
+    manifest = read_manifest(folder)
+    there = scenario_from(manifest["scenario"]).as_dict()
     here = scenario.as_dict()
     for section in here:
         for name in sorted(there[section].keys() | here[section].keys()):
@@ -322,6 +325,29 @@ def _check_same(folder: Path, scenario: Scenario) -> None:
                     f"out: {str(folder)!r} holds a run with {section}.{name} = {old!r}, the "
                     f"scenario says {new!r}; choose another folder or delete this one"
                 )
+    trace = Path(scenario.channel.kind)
+    if "trace" in manifest and trace.is_file():  # a finished run outlives its trace
+        old, new = manifest["trace"], _about_trace(make_channel(str(trace)))["trace"]
+        if old != new:
+            raise InputError(
+                f"out: {str(folder)!r} holds a run over {_in_words(old)}, and {str(trace)!r} now "
+                f"holds {_in_words(new)}; bring the old trace back or choose another folder"
+            )
+
+
+def _about_trace(channel: AbstractChannel) -> dict[str, Any]:
+    """What a manifest keeps of a recorded channel, to know it again; nothing of a model."""
+    if not isinstance(channel, Trace):
+        return {}
+    about = {"sha256": channel.sha256, "rounds": channel.rounds, "devices": channel.devices}
+    return {"trace": about}
+
+
+def _in_words(trace: Mapping[str, Any]) -> str:
+    return (
+        f"a trace of {trace['rounds']} rounds and {trace['devices']} devices "
+        f"(sha256 {trace['sha256'][:12]})"
+    )
 
 
 @contextmanager

@@ -132,3 +132,18 @@ def test_an_impossible_gain_in_a_file_is_named_with_file_round_and_device(tmp_pa
         InputError, match=r"trace .*gains.csv: the gain in round 1 of device 1 is -0.5"
     ):
         read_trace(tmp_path / "gains.csv")
+
+
+def test_the_digest_is_that_of_the_gains_and_their_shape(tmp_path):
+    gain = np.array([[0.5, 2.0, 0.0], [1.0, np.nan, 3.0]])
+    digest = Trace(gain).sha256
+    for name in ("gains.csv", "gains.npz"):
+        write_trace(tmp_path / name, gain)
+        assert Trace(read_trace(tmp_path / name)).sha256 == digest
+    other_nan = gain.copy()
+    other_nan.view(np.uint64)[1, 1] = 0x7FF8_0000_0000_0001
+    assert np.isnan(other_nan[1, 1])
+    assert Trace(other_nan).sha256 == digest
+    assert Trace(gain.reshape(3, 2)).sha256 != digest
+    gain[0, 1] = np.nextafter(2.0, 3.0)
+    assert Trace(gain).sha256 != digest

@@ -158,7 +158,7 @@ def bound_of_run(
     if not np.allclose(inverse, log.column("mean_inverse_probability"), rtol=1e-9, atol=0.0):
         raise RunLogError(
             f"{str(folder)!r} was scheduled otherwise than its scenario says; was it made by "
-            "another version?"
+            "another version, or has its trace changed?"
         )
     return _measured(log, scenario, q, replay_every, devices, batches)
 
