@@ -99,6 +99,11 @@ class PolicyInfo:
         """Whether tables mark it."""
         return not self.unbiased.startswith("yes")
 
+    @property
+    def mark(self) -> str:
+        """What tables write behind its name."""
+        return " (biased)" if self.biased else ""
+
 
 def _lyapunov(o: PolicyOptions) -> AbstractPolicy:
     return Lyapunov(
@@ -362,12 +367,9 @@ def policy_info(name: str) -> PolicyInfo:
     return found
 
 
-def reads_of(name: str, power: str | None) -> frozenset[str] | None:
-    """The options a policy reads with that power rule; None if the policy is not known."""
-    try:
-        info = policy_info(name)
-    except UnknownNameError:
-        return None
+def reads_of(name: str, power: str | None) -> frozenset[str]:
+    """The options a policy reads with that power rule."""
+    info = policy_info(name)
     rule = power or info.power
     return info.reads | {"power"} | ({"lam", "v"} if rule == "queue" else frozenset())
 
