@@ -35,7 +35,8 @@ def scale_scenario(scale: str, policy: dict[str, Any]) -> Scenario:
     return scenario_from(
         {
             "run": {"rounds": rounds, "seed": 1, "eval_every": eval_every},
-            "policy": policy,
+            # Runs are short: the queues of lyapunov begin where they would end.
+            "policy": {"start": "budget", **policy},
             # An update counts as many bits as the CNN of the paper, so airtimes are the same.
             "uplink": {"bits": float(PAPER_UPLINK.bits)},
             "data": {"name": "digits", "alpha": 1.0},

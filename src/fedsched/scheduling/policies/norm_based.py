@@ -16,6 +16,7 @@ from fedsched.scheduling.policies.base import (
     Need,
     PolicyState,
     Seen,
+    average,
     draw_counted,
 )
 
@@ -99,6 +100,7 @@ class OptimalSampling(AbstractChoicePolicy):
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CURRENT})
     informed: ClassVar[bool] = True
+    tosses: ClassVar[bool] = True
     asks: ClassVar[str | None] = "norm"
 
     @property
@@ -152,6 +154,7 @@ class ImportanceChannel(AbstractChoicePolicy):
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GAIN, Need.CURRENT})
     informed: ClassVar[bool] = True
+    tosses: ClassVar[bool] = True
     asks: ClassVar[str | None] = "norm"
 
     def __post_init__(self) -> None:
@@ -186,14 +189,16 @@ class NormThreshold(AbstractChoicePolicy):
     """A device sends if its update is large, in the style of Ribero and Vikalo.
 
     Everybody trains and compares its norm with a threshold the server announces, so the test
-    costs no airtime. The missing updates count as zero: weights are the shares. The threshold
-    follows the cohort: larger than m, it rises by a step, smaller, it falls.
+    costs no airtime. The missing updates are taken to be like those that were sent: the model
+    moves by the average over the cohort. (Counted as zero they would shrink every step to about
+    m / N of its length.) The next threshold is the m-th largest norm that was heard; if fewer
+    than m were, it falls.
 
     Attributes:
-        step: relative change of the threshold when the cohort is twice as large as wanted.
+        step: the threshold is divided by 1 + step if nobody sent, by less if some did.
     """
 
-    step: float = 0.5
+    step: float = 0.1
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CURRENT})
     informed: ClassVar[bool] = True
@@ -228,10 +233,14 @@ class NormThreshold(AbstractChoicePolicy):
             return Choice(device=seen.feedback.device, weight=norm)
         if np.isnan(threshold):
             threshold = float(np.sort(norm)[::-1][min(self.draws, len(norm)) - 1])
-        device = seen.feedback.device[norm >= threshold]
-        off = min(len(device) / self.draws - 1.0, 1.0)
+        sent = norm >= threshold
+        device, heard = seen.feedback.device[sent], np.sort(norm[sent])[::-1]
+        if len(heard) >= self.draws:
+            following = float(heard[self.draws - 1])
+        else:
+            following = threshold / (1.0 + self.step) ** (1.0 - len(heard) / self.draws)
         return Choice(
             device=device,
-            weight=seen.share[device],
-            state={"threshold": np.array(threshold * (1.0 + self.step) ** off)},
+            weight=average(device, seen.share),
+            state={"threshold": np.array(following)},
         )
