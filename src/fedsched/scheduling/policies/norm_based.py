@@ -17,7 +17,11 @@ from fedsched.scheduling.policies.base import (
     PolicyState,
     Seen,
     average,
-    draw_counted,
+)
+from fedsched.scheduling.policies.successive import (
+    des_raj_weights,
+    inclusion_probabilities,
+    successive,
 )
 
 __all__ = [
@@ -144,7 +148,11 @@ def importance_channel_probabilities(u: PerDevice, upload_s: PerDevice, *, rho: 
 @final
 @dataclass(frozen=True, kw_only=True)
 class ImportanceChannel(AbstractChoicePolicy):
-    """Importance- and channel-aware draws (Ren et al.); m of them, each counted.
+    """Importance- and channel-aware draws (Ren et al.).
+
+    One device a round as published. More are drawn one after the other without replacement, each
+    in proportion to the probabilities left, and weighed by Des Raj's estimator, which stays
+    unbiased; the multi-device form of the publication is not known to be this one.
 
     Attributes:
         rho: variance (towards 1) against upload time (towards 0).
@@ -175,11 +183,15 @@ class ImportanceChannel(AbstractChoicePolicy):
         return _everyone(gain)
 
     def choose(self, seen: Seen) -> Choice:
-        """M draws with replacement."""
+        """M draws without replacement."""
         reach = seen.reach
         upload_s = self.power.uplink.airtime_s(seen.gain[reach], seen.power_w[reach])
         omega = importance_channel_probabilities(_answers(seen), upload_s, rho=self.rho)
-        device, weight, q = draw_counted(omega, self.draws, seen)
+        drawn = successive(omega, self.draws, seen.feedback.chance[0, reach])
+        q = np.zeros(len(seen.gain))
+        q[reach] = inclusion_probabilities(omega, self.draws)
+        device = reach[drawn]
+        weight = seen.share[device] * des_raj_weights(omega, drawn)
         return Choice(device=device, weight=weight, probability=q)
 
 

@@ -292,7 +292,7 @@ _OWN: dict[str, PolicyInfo] = {
         "draws by update norm over the root of upload time",
         "rho",
         unbiased="yes",
-        weights=_HH,
+        weights="Des Raj",
         reference="Ren et al. 2020, arXiv 2004.00490",
     ),
     "norm-threshold": _choice(
