@@ -121,6 +121,8 @@ def test_what_has_no_default_must_be_named(table, missing):
         ("run", {"seed": -1}, "run.seed must be a whole number of at least 0, got -1"),
         ("run", {"eval_every": 0}, "run.eval_every"),
         ("run", {"checkpoint_every": 0}, "run.checkpoint_every"),
+        ("policy", {"kind": "unifrom"}, r"policy.kind: 'unifrom' is not known.*mean 'uniform'\?"),
+        ("policy", {"design": "poisson"}, "policy.design: 'poisson' is not known"),
         ("policy", {"draws": 0}, "policy.draws must be a whole number of at least 1, got 0"),
         ("policy", {"lam": -1.0}, "policy.lam must be a positive finite number, got -1.0"),
         ("policy", {"lam": math.nan}, "policy.lam must be a positive finite number, got nan"),
@@ -170,6 +172,19 @@ def test_scenarios_compare_by_their_values():
     assert scenario_from(LEAST) == scenario_from(json.loads(json.dumps(LEAST)))
     assert scenario_from(LEAST) != scenario_from(changed("run", seed=2))
     assert isinstance(scenario_from(LEAST), Scenario)
+
+
+def test_a_policy_given_beside_the_file_finds_its_own_fields_there(tmp_path):
+    text = "[run]\nrounds = 5\nseed = 1\n[policy]\nkind = 'uniform'\ncandidates = 7\nv = 3\n"
+    path = written(tmp_path, text)
+    assert load_scenario(path).policy.candidates is None  # uniform has no use for it
+    fedcs = load_scenario(path, policy={"kind": "fedcs"}).policy
+    assert (fedcs.candidates, fedcs.v) == (7, 3.0)  # its own power is that of queues
+    turns = {"kind": "round-robin", "power": "queue"}
+    assert load_scenario(path, policy=turns).policy.v == 3.0
+    swept = written(tmp_path, text + "[sweep]\npolicy = ['full']\n")
+    with pytest.raises(InputError, match=r"sweeps policy\.kind, which is given here as 'fedcs'"):
+        load_scenario(swept, policy={"kind": "fedcs"})
 
 
 def test_what_a_policy_reads_depends_on_its_power_rule():

@@ -383,11 +383,14 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
         run(SCENARIO, tmp_path / "file")
 
 
-def test_a_bad_policy_leaves_a_folder_that_can_be_used_again(finished, tmp_path):
-    with pytest.raises(InputError, match=r"did you mean 'uniform'\?"):
-        run(scenario_from(table(policy={"kind": "unifrom"})), tmp_path)
-    run(SCENARIO, tmp_path)
-    assert bits(tmp_path) == bits(finished)
+def test_a_run_with_a_biased_policy_or_with_memory_says_so(tmp_path):
+    for name, changes, biased in (
+        ("plain", {"policy": {"kind": "uniform", "draws": 2}}, False),
+        ("best", {"policy": {"kind": "best-channel", "draws": 2}}, True),
+        ("memory", {"training": {"aggregator": "memory"}}, True),
+    ):
+        log = run(scenario_from(table(**changes, run={"rounds": 1})), tmp_path / name)
+        assert log.manifest["biased"] is biased
 
 
 # --- the log ---------------------------------------------------------------------------------

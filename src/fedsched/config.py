@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.learning.aggregation import AGGREGATORS
-from fedsched.scheduling.policies import POWERS, STARTS, reads_of
+from fedsched.scheduling.designs import DESIGNS
+from fedsched.scheduling.policies import POWERS, STARTS, policy_names, reads_of
 
 __all__ = [
     "ChannelSection",
@@ -89,6 +90,10 @@ class PolicySection:
     rho: float = 0.5  # of importance-channel: variance (1) against time (0)
 
     def __post_init__(self) -> None:
+        if self.kind not in policy_names():
+            raise UnknownNameError("policy.kind", self.kind, policy_names())
+        if self.design not in DESIGNS:
+            raise UnknownNameError("policy.design", self.design, DESIGNS)
         whole_number("policy.draws", self.draws)
         positive_number("policy.lam", self.lam)
         positive_number("policy.v", self.v)
@@ -108,10 +113,9 @@ class PolicySection:
             )
         # What the policy does not read is set to its default, so that equal runs compare equal.
         reads = reads_of(self.kind, self.power)
-        if reads is not None:
-            for each in dataclasses.fields(self):
-                if each.name != "kind" and each.name not in reads:
-                    object.__setattr__(self, each.name, each.default)
+        for each in dataclasses.fields(self):
+            if each.name != "kind" and each.name not in reads:
+                object.__setattr__(self, each.name, each.default)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,28 +220,48 @@ class Scenario:
         }
 
 
-def load_scenario(path: str | Path) -> Scenario:
-    """Read and check a scenario file that describes one run."""
-    scenarios = load_scenarios(path)
+def load_scenario(path: str | Path, *, policy: Mapping[str, Any] | None = None) -> Scenario:
+    """Read and check a scenario file that describes one run.
+
+    Args:
+        path: a TOML file.
+        policy: fields that take the place of those under ``[policy]``. Another kind then reads its
+            own fields of the file, also those that the kind in the file has no use for.
+    """
+    table = _read(path)
+    section = table.get("policy", {})
+    if policy is not None and isinstance(section, dict):
+        table = {**table, "policy": {**section, **policy}}
+    scenarios = expand(table)
     if len(scenarios) > 1:
         raise InputError(
             f"scenario {str(path)!r} holds a sweep of {len(scenarios)} runs; one is wanted here"
         )
-    return scenarios[0]
+    only = scenarios[0]
+    for name, value in (policy or {}).items():
+        if getattr(only.policy, name) != value:
+            raise InputError(
+                f"scenario {str(path)!r} sweeps policy.{name}, which is given here as {value!r}; "
+                "leave it out of [sweep]"
+            )
+    return only
 
 
 def load_scenarios(path: str | Path) -> list[Scenario]:
     """Read and check a scenario file; a ``[sweep]`` in it makes many scenarios of one."""
+    return expand(_read(path))
+
+
+def _read(path: str | Path) -> dict[str, Any]:
     file = Path(path)
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
             f"scenario {str(file)!r} cannot be read: {error.strerror}; check its name"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"scenario {str(file)!r} is not valid TOML: {error}") from None
-    return expand(table)
 
 
 # Short names a sweep may use for the fields people sweep most.

@@ -116,7 +116,9 @@ def _go_on(
             "update_bits": uplink.bits,
             "unread": _unread(scenario),
             "devices": channel.devices,
-            "biased": policy_info(scenario.policy.kind).biased,
+            # Updates out of memory are of older models, whoever takes part.
+            "biased": policy_info(scenario.policy.kind).biased
+            or scenario.training.aggregator == "memory",
             **_about_trace(channel),
         }
         write_manifest(folder, scenario.as_dict(), about)
@@ -247,8 +249,6 @@ def _data_weight(scenario: Scenario) -> PerDevice | None:
 def _unread(scenario: Scenario) -> list[str]:
     """Fields of the scenario that its policy does not read."""
     reads = reads_of(scenario.policy.kind, scenario.policy.power)
-    if reads is None:
-        return []
     names = {each.name for each in dataclasses.fields(scenario.policy)} - {"kind"}
     return sorted(f"policy.{name}" for name in names - reads)
 

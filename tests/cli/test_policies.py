@@ -20,5 +20,6 @@ def test_every_policy_is_listed_with_what_it_reads_and_where_it_comes_from():
 
 def test_the_table_names_every_policy():
     shown = CliRunner().invoke(command, []).output
-    for name in ("lyapunov", "round-robin", "clustered-similarity"):
+    for name in ("lyapunov", "round-robin (biased)", "clustered-similarity"):
         assert name in shown
+    assert "lyapunov (biased)" not in shown

@@ -64,6 +64,19 @@ def test_a_scenario_becomes_a_run_folder_and_a_table(fedsched, scenario, tmp_pat
         assert text in out
 
 
+def test_a_biased_policy_is_marked_and_an_unknown_one_refused_before_anything_is_loaded(
+    fedsched, scenario, tmp_path
+):
+    scenario.write_text(SCENARIO.replace('"uniform"', '"best-channel"'))
+    _, out, _ = fedsched("run", scenario, "--out", "there", "--workers", 1)
+    assert "best-channel (biased)" in out
+    scenario.write_text(SCENARIO.replace('"uniform"', '"best"'))
+    code, _, err = fedsched("run", scenario, "--out", "nowhere")
+    assert code == 2
+    assert "policy.kind: 'best' is not known" in err
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_running_it_again_shows_the_same_and_trains_nothing(fedsched, scenario, tmp_path):
     first = fedsched("run", scenario, "--out", "there", "--workers", 1)
     model = tmp_path / "there" / "model.npz"
@@ -95,7 +108,7 @@ def test_another_scenario_in_the_folder_is_refused(fedsched, scenario):
         ("computation_s = 1000.0", "computation_s = inf", "uplink.computation_s must be a finite"),
         ("computation_s = 1000.0", 'access = "cdma"', "(known: parallel, tdma)"),
         ("draws = 2", "lam = nan", "policy.lam must be a positive finite number, got nan"),
-        ('"uniform"', '"unifrom"', "policy: 'unifrom' is not known; did you mean 'uniform'?"),
+        ('"uniform"', '"unifrom"', "policy.kind: 'unifrom' is not known; did you mean 'uniform'?"),
         ('"softmax"', '"softmacks"', "did you mean 'softmax'?"),
         ("samples = 30", 'name = "digit"', "dataset: 'digit' is not known; did you mean 'digits'?"),
         ("devices = 6", 'kind = "homogenous"', "channel: 'homogenous' is not known; did you mean"),

@@ -29,13 +29,14 @@ PATIENCE = 2  # measurements a crossing must last
 SCALES = {"smoke": (50, 2, 0.80), "small": (300, 4, 0.90), "full": (1500, 10, 0.92)}
 
 
-def scale_scenario(scale: str) -> Scenario:
-    """Digits on the paper's heterogeneous channel, at a scale; the policy is filled in later."""
+def scale_scenario(scale: str, policy: dict[str, Any]) -> Scenario:
+    """Digits on the paper's heterogeneous channel, at a scale."""
     rounds, eval_every, _ = SCALES[scale]
     return scenario_from(
         {
             "run": {"rounds": rounds, "seed": 1, "eval_every": eval_every},
-            "policy": {"kind": "uniform"},
+            # Runs are short: the queues of lyapunov begin where they would end.
+            "policy": {"start": "budget", **policy},
             # An update counts as many bits as the CNN of the paper, so airtimes are the same.
             "uplink": {"bits": float(PAPER_UPLINK.bits)},
             "data": {"name": "digits", "alpha": 1.0},
@@ -68,18 +69,19 @@ def command(
     if scale not in SCALES:
         raise UnknownNameError("scale", scale, SCALES)
     sys.path.insert(0, str(Path.cwd()))  # where models and data of the user's own are found
-    base = scale_scenario(scale) if scenario is None else load_scenario(scenario)
     if target is None:
         target = SCALES[scale][2] if scenario is None else 0.9
     if not 0.0 < target <= 1.0:
         raise InputError(f"target must lie in (0, 1], got {target}; it is an accuracy")
-    if aggregator is not None:
-        base = dataclasses.replace(
-            base, training=dataclasses.replace(base.training, aggregator=aggregator)
-        )
     names = list(policy_names()) if policies is None else [n.strip() for n in policies.split(",")]
+    for name in names:
+        policy_info(name)  # a bad name is refused before anything is made
+    scenarios = [_scenario(scenario, scale, name, power, aggregator) for name in names]
     folder = output_folder("out", out)
-    jobs = [_job(base, name, power, folder) for name in dict.fromkeys(names)]
+    jobs = [
+        Job(name=each.policy.kind, scenario=each, folder=folder / each.policy.kind)
+        for each in dict.fromkeys(scenarios)
+    ]
     with grid_progress(jobs):
         for outcome in run_jobs(jobs, processes=processes):
             if outcome.failure is not None:
@@ -94,15 +96,20 @@ def command(
         about = {"target": target, "report": str(report.path), "seconds": seconds}
         print_json({**about, "policies": rows})
         return
-    _print(rows, target, base)
+    _print(rows, target, scenarios[0])
     click.echo(f"report: {report.path}   ({seconds:.0f} s)")
 
 
-def _job(base: Scenario, name: str, power: str | None, folder: Path) -> Job:
-    policy_info(name)  # a bad name is refused before anything runs
-    policy = dataclasses.replace(base.policy, kind=name, power=power or base.policy.power)
-    scenario = dataclasses.replace(base, policy=policy)
-    return Job(name=name, scenario=scenario, folder=folder / name)
+def _scenario(
+    file: str | None, scale: str, name: str, power: str | None, aggregator: str | None
+) -> Scenario:
+    """The scenario with one of the policies, which finds its own fields in the file."""
+    policy = {"kind": name} | ({} if power is None else {"power": power})
+    base = scale_scenario(scale, policy) if file is None else load_scenario(file, policy=policy)
+    if aggregator is None:
+        return base
+    training = dataclasses.replace(base.training, aggregator=aggregator)
+    return dataclasses.replace(base, training=training)
 
 
 def comparison_row(log: RunLog, target: float) -> dict[str, Any]:

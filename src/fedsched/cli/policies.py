@@ -23,7 +23,7 @@ def command(as_json: bool) -> None:
         ["policy", "what it does", "reads", "unbiased", "weights", "power", "reference"],
         [
             [
-                row["name"],
+                row["name"] + policy_info(row["name"]).mark,
                 row["about"],
                 ", ".join(row["needs"]) or "nothing",
                 row["unbiased"],
@@ -43,6 +43,7 @@ def _row(name: str) -> dict[str, Any]:
         "about": info.about,
         "needs": [need.value for need in Need if need in info.needs],
         "unbiased": info.unbiased,
+        "biased": info.biased,
         "weights": info.weights,
         "power": info.power,
         "options": sorted(info.reads),

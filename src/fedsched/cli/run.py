@@ -96,7 +96,7 @@ def _print(title: str, runs: dict[str, tuple[Scenario, RunLog]]) -> None:
         on_air_s = float(log.column("airtime_s").sum())
         rows.append(
             [
-                name,
+                name + (" (biased)" if log.manifest.get("biased") else ""),
                 str(log.rounds),
                 f"{on_air_s:.1f}",
                 f"{on_air_s + scenario.uplink.computation_s * log.rounds:.1f}",

@@ -78,7 +78,7 @@ class _Case:
         )
 
     def reads(self, name: str) -> bool:
-        return name in (reads_of(self.policy, self.power) or ())
+        return name in reads_of(self.policy, self.power)
 
     @property
     def label(self) -> str:
@@ -233,7 +233,7 @@ def _print(reports: list[dict[str, Any]], title: str) -> None:
         [
             report["policy"]
             + (f" ({report['design']})" if report["design"] else "")
-            + (" (biased)" if policy_info(report["policy"]).biased else ""),
+            + policy_info(report["policy"]).mark,
             "-" if report["policy"] == "full" else str(report["draws"]),
             f"{report['airtime_s_per_round']:.4f}",
             f"{report['devices_per_round']:.2f}",

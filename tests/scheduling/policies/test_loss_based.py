@@ -5,7 +5,7 @@ from fedsched.core.uplink import Uplink
 from fedsched.randomness import stream
 from fedsched.records import Experience, Feedback
 from fedsched.scheduling.policies import make_policy
-from fedsched.scheduling.policies.loss_based import ActiveFL, successive
+from fedsched.scheduling.policies.loss_based import ActiveFL
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
 
@@ -25,18 +25,6 @@ def learned(device, loss):
 def members(policy, gain, state, feedback):
     decision, _ = policy.decide(gain, state, feedback)
     return policy.draw(decision, stream(1, "sampling"))
-
-
-def test_successive_draws_have_the_odds_of_what_is_left():
-    weight = np.array([0.5, 0.3, 0.2, 0.0])
-    first, pairs = np.zeros(4), np.zeros((4, 4))
-    for t in range(20_000):
-        a, b = successive(weight, 2, stream(5, "policy", t).random(4))
-        first[a] += 1 / 20_000
-        pairs[a, b] += 1 / 20_000
-    assert first == pytest.approx(weight, abs=0.015)
-    assert pairs[0, 1] == pytest.approx(0.5 * 0.3 / 0.5, abs=0.015)
-    assert pairs[2, 0] == pytest.approx(0.2 * 0.5 / 0.8, abs=0.015)
 
 
 def test_power_of_choice_asks_d_devices_in_reach_and_takes_the_largest_losses():

@@ -91,22 +91,43 @@ def test_devices_that_report_nothing_or_zero_keep_a_chance():
     assert decision.probability == pytest.approx(np.full(3, 1 / 3))
 
 
-def test_the_norm_threshold_lets_large_updates_through_and_follows_the_wanted_size():
-    policy = make_policy("norm-threshold", uplink=LINK, draws=2)
-    state = policy.init(6)
-    sizes = []
-    for t in range(60):
-        norm = stream(3, "data", t).lognormal(0.0, 1.0, 6) * (0.97**t)
-        told = Feedback(chance=np.zeros((3, 6)), device=np.arange(6), value=norm)
-        before = float(state["threshold"])
-        decision, state = policy.decide(np.ones(6), state, told)
+def test_the_norm_threshold_lets_large_updates_through_and_follows_what_it_hears():
+    policy = make_policy("norm-threshold", uplink=LINK, draws=2, data_weight=np.arange(1, 6) / 15)
+    state = policy.init(5)
+
+    def heard(*norm):
+        told = Feedback(chance=np.zeros((3, 5)), device=np.arange(5), value=np.array(norm))
+        decision, after = policy.decide(np.ones(5), state, told)
         cohort = policy.draw(decision, stream(1, "sampling"))
-        if t:
-            assert cohort.device.tolist() == np.flatnonzero(norm >= before).tolist()
-        assert cohort.weight.tolist() == [1 / 6] * cohort.size
-        sizes.append(cohort.size)
-    assert sizes[0] == 2
-    assert 1.3 < np.mean(sizes) < 2.7
+        return cohort.device.tolist(), cohort.weight.tolist(), after
+
+    # No threshold yet: the second largest norm. The average over those that send.
+    device, weight, state = heard(1.0, 5.0, 3.0, 4.0, 2.0)
+    assert (device, weight) == ([1, 3], [2 / 6, 4 / 6])
+    assert state["threshold"] == 4.0
+    # Three are above; of what was heard the second largest is the next threshold.
+    device, _, state = heard(9.0, 4.5, 6.0, 1.0, 1.0)
+    assert device == [0, 1, 2]
+    assert state["threshold"] == 6.0
+    # One of two: half of a step down, and with nobody a whole step.
+    device, _, state = heard(1.0, 1.0, 1.0, 1.0, 6.0)
+    assert device == [4]
+    assert state["threshold"] == pytest.approx(6.0 / 1.1**0.5)
+    device, weight, state = heard(1.0, 1.0, 1.0, 1.0, 1.0)
+    assert (device, weight) == ([], [])
+    assert state["threshold"] == pytest.approx(6.0 / 1.1**1.5)
+
+
+@pytest.mark.parametrize(("spread", "shrink"), [(0.1, 1.0), (0.3, 0.97), (1.0, 0.97)])
+def test_the_norm_threshold_stays_within_a_factor_of_two_of_the_wanted_size(spread, shrink):
+    policy, sizes = make_policy("norm-threshold", uplink=LINK, draws=10), []
+    state = policy.init(100)
+    for t in range(100):
+        norm = stream(3, "data", t).lognormal(0.0, spread, 100) * shrink**t
+        told = Feedback(chance=np.zeros((3, 100)), device=np.arange(100), value=norm)
+        decision, state = policy.decide(np.ones(100), state, told)
+        sizes.append(policy.draw(decision, stream(1, "sampling")).size)
+    assert 5.0 < np.mean(sizes) < 20.0
 
 
 def test_a_bad_trade_off_is_refused():

@@ -23,7 +23,8 @@ __all__ = ["INFO", "ChannelGate"]
 class ChannelGate(AbstractChoicePolicy):
     """Coins of 9 to 1 for gains above and below the median, for m devices on average."""
 
-    informed: ClassVar[bool] = True  # it tosses coins, so it needs the chance of the round
+    informed: ClassVar[bool] = True  # it needs the chance of the round, as
+    tosses: ClassVar[bool] = True  # it tosses coins
 
     @property
     def name(self) -> str:

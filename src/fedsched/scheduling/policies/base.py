@@ -108,6 +108,7 @@ class AbstractChoicePolicy(AbstractPolicy):
 
     informed: ClassVar[bool] = False  # whether it cannot decide without feedback or chance
     asks: ClassVar[str | None] = None  # "loss", "batch-loss" or "norm", at the present model
+    tosses: ClassVar[bool] = False  # whether its choices have probabilities other than 0 and 1
     charged: ClassVar[bool] = True  # whether its reports are sent; a test on the device is not
     keeps_updates: ClassVar[bool] = False
 
@@ -150,6 +151,8 @@ class AbstractChoicePolicy(AbstractPolicy):
         share = shares_of(self.data_weight, devices)
         told = self._checked(feedback, reachable)
         power_w = self.power.power_w(gain, state)
+        if not self.tosses:  # whom it takes takes part for sure
+            power_w = self.power.settled(power_w, state, np.ones(devices))
         if not reachable.any():
             nothing = nobody(devices)
             return nothing, {**state, **self.power.after(state, gain, power_w, nothing.probability)}
@@ -169,6 +172,7 @@ class AbstractChoicePolicy(AbstractPolicy):
         if q is None:
             q = np.zeros(devices)
             q[cohort.device] = 1.0
+        power_w = self.power.settled(power_w, state, q)
         decision = Decision(
             probability=q,
             draw_probability=None,

@@ -152,6 +152,7 @@ class Clustered(AbstractChoicePolicy):
     similar: bool = False
 
     informed: ClassVar[bool] = True
+    tosses: ClassVar[bool] = True
 
     @property
     def needs(self) -> frozenset[Need]:  # type: ignore[override]

@@ -20,24 +20,9 @@ from fedsched.scheduling.policies.base import (
     shares_of,
     smallest,
 )
+from fedsched.scheduling.policies.successive import successive
 
-__all__ = ["ActiveFL", "Oort", "PowerOfChoice", "StalePowerOfChoice", "successive"]
-
-
-def successive(weight: PerDevice, count: int, chance: PerDevice) -> NDArray[np.int64]:
-    """Draws without replacement, each in proportion to the weights that are left.
-
-    The smallest of exponential times with these rates: place n comes first with probability
-    weight[n] / sum(weight), and so on. Places of weight 0 are never drawn.
-
-    Example:
-        >>> successive(np.array([0.0, 1.0, 0.0]), 2, np.array([0.3, 0.2, 0.1])).tolist()
-        [1]
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        time = -np.log1p(-chance) / weight
-    time[weight == 0.0] = np.inf
-    return smallest(time, min(count, int((weight > 0.0).sum())))
+__all__ = ["ActiveFL", "Oort", "PowerOfChoice", "StalePowerOfChoice"]
 
 
 def _top(score: PerDevice, count: int, chance: PerDevice) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from fedsched.scheduling.policies.base import (
     shares_of,
     spread,
 )
-from fedsched.scheduling.policies.powers import POWERS, TrackedPower, fill_queue
+from fedsched.scheduling.policies.powers import AbstractPower, fill_queue
 from fedsched.scheduling.queues import advance_queue
 
 __all__ = ["STARTS", "Lyapunov"]
@@ -61,7 +61,7 @@ class Lyapunov(AbstractPolicy):
             the peak in its queue for long.
         scale_v: take v as that of lambda = 100, and V = v * 100 / lambda: the powers depend on
             V lambda / Z alone, so one v then serves every lambda.
-        power: "queue", or "constant": the frequency decides the power, not Theorem 2.
+        power: decides the powers in place of Theorem 2 if given; prices keep their queues.
     """
 
     design: AbstractDesign
@@ -74,13 +74,11 @@ class Lyapunov(AbstractPolicy):
     as_printed: bool = False
     start: str = "empty"
     scale_v: bool = False
-    power: str = "queue"
+    power: AbstractPower | None = None
 
     def __post_init__(self) -> None:
         if self.start not in STARTS:
             raise UnknownNameError("start", self.start, STARTS)
-        if self.power not in POWERS:
-            raise UnknownNameError("power", self.power, POWERS)
         positive_number("v", self.v)
         positive_number("lam", self.lam)
         positive_number("budget_w", self.budget_w)
@@ -97,20 +95,11 @@ class Lyapunov(AbstractPolicy):
         """Empty queues, or NaN for those that begin with the first gain of their device."""
         whole_number("devices", devices)
         begin = np.zeros(devices) if self.start == "empty" else np.full(devices, np.nan)
-        return {"queue": begin, **(self._tracked.init(devices) if self._tracked else {})}
+        return {"queue": begin, **(self.power.init(devices) if self.power else {})}
 
     def _start_w(self, devices: int) -> float:
         q, _ = self.design.uniform(devices)
         return min(self.uplink.max_power_w, self.budget_w / q)
-
-    @property
-    def _tracked(self) -> TrackedPower | None:
-        if self.power == "queue":
-            return None
-        many = 10_000  # so many that the design takes its number of draws from them
-        return TrackedPower(
-            uplink=self.uplink, budget_w=self.budget_w, draws=many * self.design.uniform(many)[0]
-        )
 
     def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
         """Powers by Theorem 2, then the probabilities of the design; the queues move on."""
@@ -132,25 +121,28 @@ class Lyapunov(AbstractPolicy):
             decision = nobody(len(gain))
             return decision, self._next(queue, decision, state)
         z = queue if everyone else queue[reachable]
-        tracked = self._tracked
-        if tracked is None:
+        if self.power is None:
             log2_factor = float(np.log(2.0)) ** (2 if self.as_printed else 1)
             power = power_unchecked(
                 g, z, cost, self.uplink.noise_w, self.uplink.max_power_w, log2_factor
             )
         else:
-            power = tracked.power_w(gain, state)[reachable]
+            power = self.power.power_w(gain, state)[reachable]
         price = (v * self.lam) * self.uplink.airtime_s(g, power) + z * power
         weight: float | PerDevice = v / len(gain)
         if self.data_weight is not None:
             weight = v * len(gain) * shares_of(self.data_weight, len(gain))[reachable] ** 2
         solution = self.design.solve(price, weight, self.floor)
+        probability = spread(solution.probability, reachable, everyone)
+        power_w = spread(power, reachable, everyone)
         decision = Decision(
-            probability=spread(solution.probability, reachable, everyone),
+            probability=probability,
             draw_probability=None
             if solution.draw_probability is None
             else spread(solution.draw_probability, reachable, everyone),
-            power_w=spread(power, reachable, everyone),
+            power_w=power_w
+            if self.power is None
+            else self.power.settled(power_w, state, probability),
             residual=float(solution.residual),
         )
         if solution.status is not Status.OPTIMAL:
@@ -165,10 +157,10 @@ class Lyapunov(AbstractPolicy):
             probability=decision.probability,
             budget_w=self.budget_w,
         )
-        if self._tracked is None:
+        if self.power is None:
             return {"queue": moved}
-        spent = self._tracked.after(state, queue, decision.power_w, decision.probability)
-        return {"queue": moved, **spent}
+        spent = self.power.after(state, queue, decision.power_w, decision.probability)
+        return {**spent, "queue": moved}
 
     def draw(self, decision: Decision, rng: np.random.Generator) -> Cohort:
         """A cohort of the design."""

@@ -16,7 +16,12 @@ from fedsched.scheduling.policies.base import (
     Need,
     PolicyState,
     Seen,
-    draw_counted,
+    average,
+)
+from fedsched.scheduling.policies.successive import (
+    des_raj_weights,
+    inclusion_probabilities,
+    successive,
 )
 
 __all__ = [
@@ -99,6 +104,7 @@ class OptimalSampling(AbstractChoicePolicy):
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CURRENT})
     informed: ClassVar[bool] = True
+    tosses: ClassVar[bool] = True
     asks: ClassVar[str | None] = "norm"
 
     @property
@@ -142,7 +148,11 @@ def importance_channel_probabilities(u: PerDevice, upload_s: PerDevice, *, rho: 
 @final
 @dataclass(frozen=True, kw_only=True)
 class ImportanceChannel(AbstractChoicePolicy):
-    """Importance- and channel-aware draws (Ren et al.); m of them, each counted.
+    """Importance- and channel-aware draws (Ren et al.).
+
+    One device a round as published. More are drawn one after the other without replacement, each
+    in proportion to the probabilities left, and weighed by Des Raj's estimator, which stays
+    unbiased; the multi-device form of the publication is not known to be this one.
 
     Attributes:
         rho: variance (towards 1) against upload time (towards 0).
@@ -152,6 +162,7 @@ class ImportanceChannel(AbstractChoicePolicy):
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GAIN, Need.CURRENT})
     informed: ClassVar[bool] = True
+    tosses: ClassVar[bool] = True
     asks: ClassVar[str | None] = "norm"
 
     def __post_init__(self) -> None:
@@ -172,11 +183,15 @@ class ImportanceChannel(AbstractChoicePolicy):
         return _everyone(gain)
 
     def choose(self, seen: Seen) -> Choice:
-        """M draws with replacement."""
+        """M draws without replacement."""
         reach = seen.reach
         upload_s = self.power.uplink.airtime_s(seen.gain[reach], seen.power_w[reach])
         omega = importance_channel_probabilities(_answers(seen), upload_s, rho=self.rho)
-        device, weight, q = draw_counted(omega, self.draws, seen)
+        drawn = successive(omega, self.draws, seen.feedback.chance[0, reach])
+        q = np.zeros(len(seen.gain))
+        q[reach] = inclusion_probabilities(omega, self.draws)
+        device = reach[drawn]
+        weight = seen.share[device] * des_raj_weights(omega, drawn)
         return Choice(device=device, weight=weight, probability=q)
 
 
@@ -186,14 +201,16 @@ class NormThreshold(AbstractChoicePolicy):
     """A device sends if its update is large, in the style of Ribero and Vikalo.
 
     Everybody trains and compares its norm with a threshold the server announces, so the test
-    costs no airtime. The missing updates count as zero: weights are the shares. The threshold
-    follows the cohort: larger than m, it rises by a step, smaller, it falls.
+    costs no airtime. The missing updates are taken to be like those that were sent: the model
+    moves by the average over the cohort. (Counted as zero they would shrink every step to about
+    m / N of its length.) The next threshold is the m-th largest norm that was heard; if fewer
+    than m were, it falls.
 
     Attributes:
-        step: relative change of the threshold when the cohort is twice as large as wanted.
+        step: the threshold is divided by 1 + step if nobody sent, by less if some did.
     """
 
-    step: float = 0.5
+    step: float = 0.1
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CURRENT})
     informed: ClassVar[bool] = True
@@ -228,10 +245,14 @@ class NormThreshold(AbstractChoicePolicy):
             return Choice(device=seen.feedback.device, weight=norm)
         if np.isnan(threshold):
             threshold = float(np.sort(norm)[::-1][min(self.draws, len(norm)) - 1])
-        device = seen.feedback.device[norm >= threshold]
-        off = min(len(device) / self.draws - 1.0, 1.0)
+        sent = norm >= threshold
+        device, heard = seen.feedback.device[sent], np.sort(norm[sent])[::-1]
+        if len(heard) >= self.draws:
+            following = float(heard[self.draws - 1])
+        else:
+            following = threshold / (1.0 + self.step) ** (1.0 - len(heard) / self.draws)
         return Choice(
             device=device,
-            weight=seen.share[device],
-            state={"threshold": np.array(threshold * (1.0 + self.step) ** off)},
+            weight=average(device, seen.share),
+            state={"threshold": np.array(following)},
         )

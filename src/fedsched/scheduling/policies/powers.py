@@ -1,4 +1,4 @@
-"""Power rules: any selection can send with either, and both keep the average budget."""
+"""Power rules: any selection can send with either, and each bounds the average power."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -18,9 +18,11 @@ from fedsched.scheduling.queues import advance_queue
 __all__ = [
     "POWERS",
     "AbstractPower",
+    "ExactPower",
     "QueuePower",
     "TrackedPower",
     "fill_queue",
+    "longest_queue",
     "make_power",
     "queue_for_power",
 ]
@@ -51,7 +53,12 @@ class AbstractPower(ABC):
 
     @abstractmethod
     def power_w(self, gain: PerDevice, state: State) -> PerDevice:
-        """The power of every device, 0 where the gain is NaN."""
+        """The power each device may count on before it is chosen, 0 where the gain is NaN."""
+
+    def settled(self, power_w: PerDevice, state: State, probability: PerDevice) -> PerDevice:
+        """What is sent with, once the probabilities are known."""
+        del state, probability
+        return power_w
 
     @abstractmethod
     def after(
@@ -63,7 +70,12 @@ class AbstractPower(ABC):
 @final
 @dataclass(frozen=True, kw_only=True)
 class QueuePower(AbstractPower):
-    """Theorem 2: the power that minimises V lambda tau(P) + Z P. It does not depend on q."""
+    r"""Theorem 2: the power that minimises V lambda tau(P) + Z P. It does not depend on q.
+
+    As :math:`Z_{t+1} \ge Z_t + P q - \bar P`, the mean of P q over T rounds is at most
+    :math:`\bar P + (Z_T - Z_0) / T`, whoever is chosen. And Z stays below
+    :func:`longest_queue`, which grows with V and not with T.
+    """
 
     v: float
     lam: float
@@ -124,16 +136,13 @@ class TrackedPower(AbstractPower):
     r"""Constant power that spends the budget at the frequency with which a device takes part.
 
     The frequency is estimated from what was seen, beginning at m / N:
-    :math:`f = (1 + \sum q) / (N/m + t)`, and
+    :math:`f = (1 + \sum q) / (N/m + t)`, and :math:`P = \bar P / f` within the peak. Once the
+    frequency has settled so has the power; where it is m / N it is so at once.
 
-    .. math:: P = \bar P / f \text{ within the peak, and half of it while more than }
-              (t + N/m) \bar P \text{ would be spent.}
-
-    Halving is the safeguard: a device that has run ahead of its budget by more than one upload
-    spends less than the budget until it is back, however wrong the estimate. Nothing sharper, as
-    a device that is chosen by luck runs ahead half of the time, and sending very softly costs
-    everybody airtime. Once the frequency has settled the power is constant; where it is m / N it
-    is so at once, up to chance.
+    Each device has an account: it begins with one upload at that frequency,
+    :math:`\bar P N / m`, and takes in :math:`\bar P` every round. What P q would overdraw is not
+    sent: :math:`P q \le` what is saved. So after any number T of rounds, and however wrong the
+    estimate, the mean of P q is at most :math:`\bar P \, (1 + (N/m - 1) / T)`.
 
     Attributes:
         draws: m, the devices a round that are expected.
@@ -141,33 +150,93 @@ class TrackedPower(AbstractPower):
 
     draws: float = 1.0
 
+    def _turns(self, devices: int) -> float:
+        return max(1.0, devices / self.draws)
+
     def init(self, devices: int) -> State:
-        """Nothing spent, nothing seen."""
+        """One upload saved, nothing seen."""
         return {
-            "spent": np.zeros(devices),
+            "saved": np.full(devices, self.budget_w * self._turns(devices)),
             "taken": np.zeros(devices),
             "rounds": np.zeros(()),
         }
 
     def power_w(self, gain: PerDevice, state: State) -> PerDevice:
-        """Budget over frequency, within what is left."""
+        """Budget over frequency."""
         check_size(gain, state["taken"])
-        rounds = float(state["rounds"]) + max(1.0, len(gain) / self.draws)
-        steady = self.budget_w * rounds / (1.0 + state["taken"])
-        ahead = state["spent"] + steady > self.budget_w * (rounds + 1.0) * (1.0 + 1e-9)
-        power = np.minimum(np.where(ahead, 0.5, 1.0) * steady, self.uplink.max_power_w)
+        rounds = float(state["rounds"]) + self._turns(len(gain))
+        power = np.minimum(self.budget_w * rounds / (1.0 + state["taken"]), self.uplink.max_power_w)
         return np.where(np.isnan(gain), 0.0, power)
+
+    def settled(self, power_w: PerDevice, state: State, probability: PerDevice) -> PerDevice:
+        """Within what is saved."""
+        return np.minimum(power_w, _over(state["saved"], probability))
 
     def after(
         self, state: State, gain: PerDevice, power_w: PerDevice, probability: PerDevice
     ) -> State:
-        """Count what was spent and how often."""
+        """Keep the account, and count how often."""
         del gain
         return {
-            "spent": state["spent"] + power_w * probability,
+            "saved": state["saved"] - power_w * probability + self.budget_w,
             "taken": state["taken"] + probability,
             "rounds": state["rounds"] + 1.0,
         }
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ExactPower(AbstractPower):
+    r"""Constant power where q is known beforehand: :math:`P = \min(P_{\max}, \bar P / q)`."""
+
+    def init(self, devices: int) -> State:
+        """Nothing to remember."""
+        del devices
+        return {}
+
+    def power_w(self, gain: PerDevice, state: State) -> PerDevice:
+        """The budget, until q is known."""
+        del state
+        least = min(self.budget_w, self.uplink.max_power_w)
+        return np.where(np.isnan(gain), 0.0, least)
+
+    def settled(self, power_w: PerDevice, state: State, probability: PerDevice) -> PerDevice:
+        """Budget over probability."""
+        del state
+        exact = np.minimum(_over(self.budget_w, probability), self.uplink.max_power_w)
+        return np.where(probability > 0.0, exact, power_w)
+
+    def after(
+        self, state: State, gain: PerDevice, power_w: PerDevice, probability: PerDevice
+    ) -> State:
+        """Nothing changes."""
+        del state, gain, power_w, probability
+        return {}
+
+
+def _over(amount_w: PerDevice | float, probability: PerDevice) -> PerDevice:
+    """Amount over probability, infinite for those that do not take part."""
+    most: PerDevice = np.full(len(probability), np.inf)
+    np.divide(amount_w, probability, out=most, where=probability > 0.0)
+    return most
+
+
+def longest_queue(
+    gain: float, *, budget_w: float, max_power_w: float, cost: float, noise: float
+) -> float:
+    r"""What no queue of Theorem 2 exceeds that began below it, if no gain is below this one.
+
+    At :math:`Z(\bar P, g)` or above (:func:`queue_for_power`) the power is at most the budget and
+    the queue does not grow; below it, it grows by :math:`P_{\max} - \bar P` at most. So
+    :math:`Z \le Z(\bar P, g) + P_{\max} - \bar P`, whoever is chosen and for however long:
+    the mean power exceeds the budget by at most this over T. It is linear in V.
+
+    Example:
+        >>> longest_queue(1.0, budget_w=1.0, max_power_w=10.0, cost=0.0, noise=1.0)
+        9.0
+    """
+    settled = float(queue_for_power(np.array(gain), budget_w, cost=cost, noise=noise))
+    return settled + max(max_power_w - budget_w, 0.0)
 
 
 def queue_for_power(

@@ -23,8 +23,8 @@ from fedsched.scheduling.policies.norm_based import (
     NormThreshold,
     OptimalSampling,
 )
-from fedsched.scheduling.policies.powers import make_power
-from fedsched.scheduling.policies.uniform import Full, Uniform
+from fedsched.scheduling.policies.powers import AbstractPower, make_power
+from fedsched.scheduling.policies.uniform import AbstractAlike, Full, Uniform
 from fedsched.scheduling.policies.wireless_rules import (
     AdaptiveSampling,
     BestChannel,
@@ -99,6 +99,17 @@ class PolicyInfo:
         """Whether tables mark it."""
         return not self.unbiased.startswith("yes")
 
+    @property
+    def mark(self) -> str:
+        """What tables write behind its name."""
+        return " (biased)" if self.biased else ""
+
+
+def _rule(o: PolicyOptions, own: str) -> AbstractPower:
+    return make_power(
+        o.power or own, uplink=o.uplink, budget_w=o.budget_w, v=o.v, lam=o.lam, draws=o.draws
+    )
+
 
 def _lyapunov(o: PolicyOptions) -> AbstractPolicy:
     return Lyapunov(
@@ -112,57 +123,71 @@ def _lyapunov(o: PolicyOptions) -> AbstractPolicy:
         as_printed=o.as_printed,
         start=o.start,
         scale_v=o.scale_v,
-        power=o.power or "queue",
+        power=None if o.power in (None, "queue") else _rule(o, "queue"),
+    )
+
+
+def _alike(kind: type[AbstractAlike], o: PolicyOptions, **own: Any) -> AbstractPolicy:
+    return kind(
+        uplink=o.uplink,
+        budget_w=o.budget_w,
+        data_weight=o.data_weight,
+        power=None if o.power in (None, "constant") else _rule(o, "constant"),
+        **own,
     )
 
 
 def _uniform(o: PolicyOptions) -> AbstractPolicy:
-    return Uniform(
-        design=make_design(o.design, o.draws),
-        uplink=o.uplink,
-        budget_w=o.budget_w,
-        data_weight=o.data_weight,
-        power=_rule(o, "constant") if o.power == "queue" else None,
-    )
+    return _alike(Uniform, o, design=make_design(o.design, o.draws))
 
 
 def _full(o: PolicyOptions) -> AbstractPolicy:
-    return Full(
-        uplink=o.uplink,
-        budget_w=o.budget_w,
-        data_weight=o.data_weight,
-        # Everybody takes part, whatever m: queues begin at the budget itself.
-        power=_rule(replace(o, draws=2**31), "constant") if o.power == "queue" else None,
-    )
+    # Everybody takes part, whatever m: queues begin at the budget itself.
+    return _alike(Full, replace(o, draws=2**31))
 
 
-def _rule(o: PolicyOptions, own: str) -> Any:
-    return make_power(
-        o.power or own, uplink=o.uplink, budget_w=o.budget_w, v=o.v, lam=o.lam, draws=o.draws
-    )
-
-
-def _simple(kind: Any, *names: str, own: str = "constant", **fixed: Any) -> Any:
-    """How a rule is made that takes options by their own names."""
+def _choice(
+    kind: Any,
+    about: str,
+    *options: str,
+    reference: str,
+    unbiased: str = "no",
+    weights: str = "average over the cohort",
+    needs: frozenset[Need] | None = None,
+    **fixed: Any,
+) -> PolicyInfo:
+    """The line of a rule that takes options by their own names, besides those it is fixed at."""
 
     def make(o: PolicyOptions) -> AbstractPolicy:
-        given = {name: getattr(o, name) for name in names}
+        given = {name: getattr(o, name) for name in options}
         policy: AbstractPolicy = kind(
-            draws=o.draws, power=_rule(o, own), data_weight=o.data_weight, **given, **fixed
+            draws=o.draws, power=_rule(o, "constant"), data_weight=o.data_weight, **given, **fixed
         )
         return policy
 
-    return make
+    return PolicyInfo(
+        make=make,
+        about=about,
+        needs=kind.needs if needs is None else needs,
+        unbiased=unbiased,
+        weights=weights,
+        reference=reference,
+        reads=frozenset({"draws", *options}),
+    )
 
 
-_HT, _HH, _AVG = "Horvitz-Thompson", "Hansen-Hurwitz", "average over the cohort"
+_HT, _HH, _COUNTED = "Horvitz-Thompson", "Hansen-Hurwitz", "count / m"
+_YANG = "Yang, Liu, Quek, Poor 2020, arXiv 1908.06287"
+_CHO = "Cho, Wang, Joshi 2020 ({}), arXiv 2010.01243"
+_FRABONI = "Fraboni et al. 2021 (Algorithm {}), arXiv 2105.05883"
+_CHEN = "Chen, Horvath, Richtarik 2022 ({}), arXiv 2010.13723"
 _OWN: dict[str, PolicyInfo] = {
     "full": PolicyInfo(
         make=_full,
         about="everybody, in every round",
         needs=Full.needs,
         unbiased="yes",
-        weights=_AVG,
+        weights="average over the cohort",
         reference="McMahan et al. 2017, FedAvg with C = 1",
         reads=frozenset(),
     ),
@@ -185,148 +210,114 @@ _OWN: dict[str, PolicyInfo] = {
         reads=frozenset({"draws", "design", "lam", "v", "qmin", "as_printed", "start", "scale_v"}),
         power="queue",
     ),
-    "round-robin": PolicyInfo(
-        make=_simple(RoundRobin),
-        about="the next m devices in turn",
-        needs=RoundRobin.needs,
+    "round-robin": _choice(
+        RoundRobin,
+        "the next m devices in turn",
         unbiased="over a cycle, not in a round",
-        weights=_AVG,
-        reference="Yang, Liu, Quek, Poor 2020, arXiv 1908.06287",
+        reference=_YANG,
     ),
-    "proportional-fair": PolicyInfo(
-        make=_simple(ProportionalFair),
-        about="the m gains largest against their own average",
-        needs=ProportionalFair.needs,
+    "proportional-fair": _choice(
+        ProportionalFair,
+        "the m gains largest against their own average",
         unbiased="over the fading, not given the channel",
-        weights=_AVG,
-        reference="Yang, Liu, Quek, Poor 2020, arXiv 1908.06287",
+        reference=_YANG,
     ),
-    "best-channel": PolicyInfo(
-        make=_simple(BestChannel, own="queue"),
-        about="the m largest gains",
-        needs=BestChannel.needs,
-        unbiased="no",
-        weights=_AVG,
+    "best-channel": _choice(
+        BestChannel,
+        "the m largest gains",
         reference="Amiri, Gunduz, Kulkarni, Poor 2020 (BC)",
-        power="queue",
     ),
-    "fedcs": PolicyInfo(
-        make=_simple(FedCS, "deadline_s", "candidates", own="queue"),
-        about="as many as can upload before a deadline, fastest first",
-        needs=FedCS.needs,
-        unbiased="no",
-        weights=_AVG,
+    "fedcs": _choice(
+        FedCS,
+        "as many as can upload before a deadline, fastest first",
+        "deadline_s",
+        "candidates",
         reference="Nishio, Yonetani 2019, arXiv 1804.08333",
-        reads=frozenset({"draws", "deadline_s", "candidates"}),
-        power="queue",
     ),
-    "fairness-queue": PolicyInfo(
-        make=_simple(FairnessQueue, own="queue"),
-        about="fast devices and those that have waited",
-        needs=FairnessQueue.needs,
-        unbiased="no",
-        weights=_AVG,
+    "fairness-queue": _choice(
+        FairnessQueue,
+        "fast devices and those that have waited",
         reference="Huang et al. 2020 (RBCS-F), in the style of",
-        power="queue",
     ),
-    "adaptive-sampling": PolicyInfo(
-        make=_simple(AdaptiveSampling),
-        about="m draws with replacement, by 1 / root of the mean upload time",
-        needs=AdaptiveSampling.needs,
+    "adaptive-sampling": _choice(
+        AdaptiveSampling,
+        "m draws with replacement, by 1 / root of the mean upload time",
         unbiased="yes",
         weights=_HH,
         reference="Luo et al. 2022, arXiv 2112.11256",
     ),
-    "power-of-choice": PolicyInfo(
-        make=_simple(PowerOfChoice, "candidates"),
-        about="the m largest losses among d devices that are asked",
-        needs=PowerOfChoice.needs,
-        unbiased="no",
-        weights=_AVG,
-        reference="Cho, Wang, Joshi 2020 (pow-d), arXiv 2010.01243",
-        reads=frozenset({"draws", "candidates"}),
+    "power-of-choice": _choice(
+        PowerOfChoice,
+        "the m largest losses among d devices that are asked",
+        "candidates",
+        reference=_CHO.format("pow-d"),
     ),
-    "power-of-choice-cheap": PolicyInfo(
-        make=_simple(PowerOfChoice, "candidates", measure="batch-loss"),
-        about="power-of-choice by the loss of one minibatch",
-        needs=PowerOfChoice.needs,
-        unbiased="no",
-        weights=_AVG,
-        reference="Cho, Wang, Joshi 2020 (cpow-d), arXiv 2010.01243",
-        reads=frozenset({"draws", "candidates"}),
+    "power-of-choice-cheap": _choice(
+        PowerOfChoice,
+        "power-of-choice by the loss of one minibatch",
+        "candidates",
+        reference=_CHO.format("cpow-d"),
+        measure="batch-loss",
     ),
-    "power-of-choice-stale": PolicyInfo(
-        make=_simple(StalePowerOfChoice, "candidates"),
-        about="power-of-choice by the loss of a device's last training; nobody is asked",
-        needs=StalePowerOfChoice.needs,
-        unbiased="no",
-        weights=_AVG,
-        reference="Cho, Wang, Joshi 2020 (rpow-d), arXiv 2010.01243",
-        reads=frozenset({"draws", "candidates"}),
+    "power-of-choice-stale": _choice(
+        StalePowerOfChoice,
+        "power-of-choice by the loss of a device's last training; nobody is asked",
+        "candidates",
+        reference=_CHO.format("rpow-d"),
     ),
-    "clustered-sizes": PolicyInfo(
-        make=_simple(Clustered),
-        about="one draw from each of m strata by data size",
+    "clustered-sizes": _choice(
+        Clustered,
+        "one draw from each of m strata by data size",
         needs=frozenset(),
         unbiased="yes",
-        weights="count / m",
-        reference="Fraboni et al. 2021 (Algorithm 1), arXiv 2105.05883",
+        weights=_COUNTED,
+        reference=_FRABONI.format(1),
     ),
-    "clustered-similarity": PolicyInfo(
-        make=_simple(Clustered, similar=True),
-        about="one draw from each of m clusters of similar updates",
+    "clustered-similarity": _choice(
+        Clustered,
+        "one draw from each of m clusters of similar updates",
         needs=frozenset({Need.STALE}),
         unbiased="yes",
-        weights="count / m",
-        reference="Fraboni et al. 2021 (Algorithm 2), arXiv 2105.05883",
+        weights=_COUNTED,
+        reference=_FRABONI.format(2),
+        similar=True,
     ),
-    "active-fl": PolicyInfo(
-        make=_simple(ActiveFL),
-        about="a softmax of the losses seen last, some at random",
-        needs=ActiveFL.needs,
-        unbiased="no",
-        weights=_AVG,
+    "active-fl": _choice(
+        ActiveFL,
+        "a softmax of the losses seen last, some at random",
         reference="Goetz et al. 2019, arXiv 1909.12641",
     ),
-    "importance-channel": PolicyInfo(
-        make=_simple(ImportanceChannel, "rho"),
-        about="draws by update norm over the root of upload time",
-        needs=ImportanceChannel.needs,
+    "importance-channel": _choice(
+        ImportanceChannel,
+        "draws by update norm over the root of upload time",
+        "rho",
         unbiased="yes",
-        weights=_HH,
+        weights="Des Raj",
         reference="Ren et al. 2020, arXiv 2004.00490",
-        reads=frozenset({"draws", "rho"}),
     ),
-    "norm-threshold": PolicyInfo(
-        make=_simple(NormThreshold),
-        about="who has a large update sends it; the others count as zero",
-        needs=NormThreshold.needs,
-        unbiased="no",
-        weights="share of the data",
+    "norm-threshold": _choice(
+        NormThreshold,
+        "who has a large update sends it; the others count as the mean of those",
         reference="in the style of Ribero, Vikalo 2020, arXiv 2007.15197",
     ),
-    "ocs": PolicyInfo(
-        make=_simple(OptimalSampling),
-        about="independent coins by update norm, of least variance",
-        needs=OptimalSampling.needs,
+    "ocs": _choice(
+        OptimalSampling,
+        "independent coins by update norm, of least variance",
         unbiased="yes",
         weights=_HT,
-        reference="Chen, Horvath, Richtarik 2022 (OCS), arXiv 2010.13723",
+        reference=_CHEN.format("OCS"),
     ),
-    "aocs": PolicyInfo(
-        make=_simple(OptimalSampling, approximate=True),
-        about="OCS from sums of norms alone",
-        needs=OptimalSampling.needs,
+    "aocs": _choice(
+        OptimalSampling,
+        "OCS from sums of norms alone",
         unbiased="yes",
         weights=_HT,
-        reference="Chen, Horvath, Richtarik 2022 (AOCS), arXiv 2010.13723",
+        reference=_CHEN.format("AOCS"),
+        approximate=True,
     ),
-    "oort": PolicyInfo(
-        make=_simple(Oort),
-        about="loss seen last times speed, with exploration",
-        needs=Oort.needs,
-        unbiased="no",
-        weights=_AVG,
+    "oort": _choice(
+        Oort,
+        "loss seen last times speed, with exploration",
         reference="Lai et al. 2021, OSDI",
     ),
 }
@@ -362,12 +353,9 @@ def policy_info(name: str) -> PolicyInfo:
     return found
 
 
-def reads_of(name: str, power: str | None) -> frozenset[str] | None:
-    """The options a policy reads with that power rule; None if the policy is not known."""
-    try:
-        info = policy_info(name)
-    except UnknownNameError:
-        return None
+def reads_of(name: str, power: str | None) -> frozenset[str]:
+    """The options a policy reads with that power rule."""
+    info = policy_info(name)
     rule = power or info.power
     return info.reads | {"power"} | ({"lam", "v"} if rule == "queue" else frozenset())
 

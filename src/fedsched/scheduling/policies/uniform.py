@@ -1,6 +1,7 @@
 """Policies that treat all devices alike: uniform participation, and everybody."""
 
-from dataclasses import dataclass, field, replace
+from abc import abstractmethod
+from dataclasses import dataclass, field
 from typing import ClassVar, final
 
 import numpy as np
@@ -18,25 +19,26 @@ from fedsched.scheduling.policies.base import (
     reachable_gains,
     shares_of,
 )
-from fedsched.scheduling.policies.powers import AbstractPower
+from fedsched.scheduling.policies.powers import AbstractPower, ExactPower
 
-__all__ = ["Full", "Uniform"]
+__all__ = ["AbstractAlike", "Full", "Uniform"]
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
-class Uniform(AbstractPolicy):
-    r"""All reachable devices alike, whatever their channel: the baseline.
+class AbstractAlike(AbstractPolicy):
+    """All reachable devices alike, whatever their channel.
 
-    The power is constant and spends the budget exactly: :math:`P = \min(P_{\max}, \bar P / q)`.
-    (The paper prints :math:`\bar P q` with :math:`q = 1/(1-(1-1/N)^m)`, which is the weight.)
+    Attributes:
+        uplink: the link that is shared.
+        budget_w: the average power each device may spend, Pbar.
+        data_weight: p, each device's share of the data; equal shares if None.
+        power: how much each device sends with; None: the constant power that spends the budget.
     """
 
-    design: AbstractDesign
     uplink: Uplink
     budget_w: float
     data_weight: PerDevice | None = field(default=None, compare=False)
-    power: AbstractPower | None = None  # None: the constant power that spends the budget
+    power: AbstractPower | None = None
 
     needs: ClassVar[frozenset[Need]] = frozenset()
 
@@ -44,31 +46,60 @@ class Uniform(AbstractPolicy):
         positive_number("budget_w", self.budget_w)
         object.__setattr__(self, "data_weight", check_shares(self.data_weight))
 
+    @abstractmethod
+    def probability(self, devices: int) -> tuple[float, float | None]:
+        """That of each of so many reachable devices, and that of one draw if there are draws."""
+
+    @property
+    def _rule(self) -> AbstractPower:
+        return self.power or ExactPower(uplink=self.uplink, budget_w=self.budget_w)
+
+    def init(self, devices: int) -> PolicyState:
+        """What the power rule remembers."""
+        whole_number("devices", devices)
+        return self._rule.init(devices)
+
+    def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
+        """The same probability for every reachable device."""
+        reachable, known = reachable_gains(gain)
+        power_w = self._rule.power_w(gain, state)
+        if len(known) == 0:
+            decision = nobody(len(gain))
+        else:
+            q, omega = self.probability(len(known))
+            alike = reachable.astype(np.float64)
+            decision = Decision(
+                probability=q * alike,
+                draw_probability=None if omega is None else omega * alike,
+                power_w=self._rule.settled(power_w, state, q * alike),
+                residual=0.0,
+            )
+        moved = self._rule.after(state, gain, decision.power_w, decision.probability)
+        return decision, {**state, **moved}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Uniform(AbstractAlike):
+    r"""The same chance for all: the baseline.
+
+    The constant power spends the budget exactly: :math:`P = \min(P_{\max}, \bar P / q)`.
+    (The paper prints :math:`\bar P q` with :math:`q = 1/(1-(1-1/N)^m)`, which is the weight.)
+
+    Attributes:
+        design: how cohorts are drawn.
+    """
+
+    design: AbstractDesign
+
     @property
     def name(self) -> str:
         """What tables and figures call it."""
         return "uniform"
 
-    def init(self, devices: int) -> PolicyState:
-        """What the power rule remembers, if there is one."""
-        whole_number("devices", devices)
-        return {} if self.power is None else self.power.init(devices)
-
-    def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
-        """The same probability and power for every reachable device."""
-        reachable, known = reachable_gains(gain)
-        if len(known) == 0:
-            return _settle(nobody(len(gain)), gain, state, self.power)
-        q, omega = self.design.uniform(len(known))
-        power = min(self.uplink.max_power_w, self.budget_w / q)
-        alike = reachable.astype(np.float64)
-        decision = Decision(
-            probability=q * alike,
-            draw_probability=None if omega is None else omega * alike,
-            power_w=np.full(len(gain), power),
-            residual=0.0,
-        )
-        return _settle(decision, gain, state, self.power)
+    def probability(self, devices: int) -> tuple[float, float | None]:
+        """That of the design."""
+        return self.design.uniform(devices)
 
     def draw(self, decision: Decision, rng: np.random.Generator) -> Cohort:
         """A cohort of the design."""
@@ -78,56 +109,22 @@ class Uniform(AbstractPolicy):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Full(AbstractPolicy):
+class Full(AbstractAlike):
     """Every reachable device in every round, at its average budget."""
-
-    uplink: Uplink
-    budget_w: float
-    data_weight: PerDevice | None = field(default=None, compare=False)
-    power: AbstractPower | None = None  # None: the average budget in every round
-
-    needs: ClassVar[frozenset[Need]] = frozenset()
-
-    def __post_init__(self) -> None:
-        positive_number("budget_w", self.budget_w)
-        object.__setattr__(self, "data_weight", check_shares(self.data_weight))
 
     @property
     def name(self) -> str:
         """What tables and figures call it."""
         return "full"
 
-    def init(self, devices: int) -> PolicyState:
-        """What the power rule remembers, if there is one."""
-        whole_number("devices", devices)
-        return {} if self.power is None else self.power.init(devices)
-
-    def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
-        """Probability 1 for every reachable device."""
-        reachable, _ = reachable_gains(gain)
-        power = min(self.uplink.max_power_w, self.budget_w)
-        decision = Decision(
-            probability=reachable.astype(np.float64),
-            draw_probability=None,
-            power_w=np.full(len(gain), power),
-            residual=0.0,
-        )
-        return _settle(decision, gain, state, self.power)
+    def probability(self, devices: int) -> tuple[float, float | None]:
+        """Nothing is left to chance."""
+        del devices
+        return 1.0, None
 
     def draw(self, decision: Decision, rng: np.random.Generator) -> Cohort:
         """Everybody who can be reached."""
-        del rng  # nothing is left to chance
+        del rng
         device = np.flatnonzero(decision.probability).astype(np.int64)
         shares = shares_of(self.data_weight, len(decision.probability))
         return Cohort(device=device, weight=shares[device])
-
-
-def _settle(
-    decision: Decision, gain: PerDevice, state: PolicyState, power: AbstractPower | None
-) -> tuple[Decision, PolicyState]:
-    """The decision with the powers of a rule in place of its own, and what the rule remembers."""
-    if power is None:
-        return decision, state
-    power_w = power.power_w(gain, state)
-    moved = power.after(state, gain, power_w, decision.probability)
-    return replace(decision, power_w=power_w), {**state, **moved}

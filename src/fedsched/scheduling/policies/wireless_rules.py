@@ -277,6 +277,7 @@ class AdaptiveSampling(AbstractChoicePolicy):
     bound: PerDevice | None = field(default=None, compare=False)
     ratio: float = 0.0
     informed: ClassVar[bool] = True
+    tosses: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
