@@ -22,6 +22,8 @@ from fedsched.flower import ChannelClientApp, ChannelStrategy, assignment_of
 
 # The link makes up this error for a node that is gone, and signs it itself.
 LINK, UNAVAILABLE, RAISED = 1, 5, 2
+# Messages are signed by the process that makes them.
+TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, LINK, 1
 
 # A model with a name with dots, and a counter as batch normalisation has one.
 MODEL = {
@@ -167,7 +169,6 @@ class Loopback(Grid):
     """
 
     def __init__(self, devices=3, client=None, *, before=None, order=None) -> None:
-        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, LINK, 1
         self.client = client or app()
         self.partitions = devices
         self.nodes: dict[int, Node] = {}

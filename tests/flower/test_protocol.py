@@ -4,7 +4,7 @@ import math
 
 import pytest
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
-from tests.flower.loopback import Loopback
+from tests.flower import loopback  # noqa: F401 - so that messages can be made
 
 from fedsched.errors import InputError
 from fedsched.flower.protocol import (
@@ -40,14 +40,12 @@ def test_what_is_no_report_is_read_as_nothing():
 
 
 def test_an_assignment_arrives_as_it_was_sent():
-    Loopback(0)
     sent = Assignment(round=2, device=1, power_w=0.5, airtime_s=0.1, weight=3.0)
     message = Message(RecordDict({RECORD: sent.record()}), 5, "train")
     assert assignment_of(message) == sent
 
 
 def test_a_message_of_another_strategy_has_no_assignment():
-    Loopback(0)
     with pytest.raises(InputError, match="not sent by a ChannelStrategy"):
         assignment_of(Message(RecordDict(), 5, "train"))
 
