@@ -1,6 +1,5 @@
 """A federation in one process: a grid that hands messages to client apps, and nodes that fail."""
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -11,7 +10,6 @@ from flwr.app import (
     Context,
     Error,
     Message,
-    MessageType,
     MetricRecord,
     RecordDict,
 )
@@ -24,6 +22,8 @@ from fedsched.flower import ChannelClientApp, ChannelStrategy, assignment_of
 
 # The link makes up this error for a node that is gone, and signs it itself.
 LINK, UNAVAILABLE, RAISED = 1, 5, 2
+# Messages are signed by the process that makes them.
+TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, LINK, 1
 
 # A model with a name with dots, and a counter as batch normalisation has one.
 MODEL = {
@@ -78,19 +78,19 @@ def app(gain=gain, **options) -> ChannelClientApp:
     return made
 
 
-# --- ways to fail: each makes a node's reply from the message and what the app replied -------------
+# --- ways to fail: each makes a node's reply from the message and what the app replied ---------
 
 
 def silent(message: Message, reply: Callable[[], Message]) -> None:
     """It never replies."""
 
 
-def raises(message: Message, reply: Callable[[], Message]) -> Message:
+def raises(message: Message, _: Callable[[], Message]) -> Message:
     """Its app raises."""
     return Message(Error(RAISED, "ValueError: no data"), reply_to=message)
 
 
-def dead(message: Message, reply: Callable[[], Message]) -> Message:
+def dead(message: Message, _: Callable[[], Message]) -> Message:
     """It is gone, and the link says so in its own name."""
     answer = Message(Error(UNAVAILABLE, "Node Unavailable"), reply_to=message)
     answer.metadata.__dict__["_src_node_id"] = LINK
@@ -100,7 +100,7 @@ def dead(message: Message, reply: Callable[[], Message]) -> Message:
 def changed(change: Callable[[RecordDict], None]) -> Callable:
     """It replies, with something else in it."""
 
-    def fail(message: Message, reply: Callable[[], Message]) -> Message:
+    def fail(_: Message, reply: Callable[[], Message]) -> Message:
         answer = reply()
         change(answer.content)
         return answer
@@ -157,7 +157,7 @@ class Node:
     fails: dict[str, Callable] = field(default_factory=dict)
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """What a test stops a server with."""
 
 
@@ -169,7 +169,6 @@ class Loopback(Grid):
     """
 
     def __init__(self, devices=3, client=None, *, before=None, order=None) -> None:
-        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, LINK, 1
         self.client = client or app()
         self.partitions = devices
         self.nodes: dict[int, Node] = {}
@@ -277,12 +276,8 @@ def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
 def stop_at(exchange: int) -> Callable:
     """Stop the server in its n-th exchange, from 1."""
 
-    def before(grid: Loopback, batch: list[Message]) -> None:
+    def before(grid: Loopback, _: list[Message]) -> None:
         if len(grid.sent) == exchange:
-            raise Stopped
+            raise StoppedError
 
     return before
-
-
-NOT_A_NUMBER = math.nan
-TRAIN, EVALUATE = MessageType.TRAIN, MessageType.EVALUATE

@@ -1,0 +1,121 @@
+"""Who is who among nodes that come and go."""
+
+import numpy as np
+import pytest
+
+from fedsched.core.uplink import PAPER_UPLINK
+from fedsched.flower.fleet import NOBODY, Fleet, grown, merged, part_of
+from fedsched.flower.protocol import Report
+from fedsched.scheduling.policies import make_policy, policy_names
+
+
+def told(node, device, t=0, gain=1.0):
+    return node, Report(device=device, round=t, gain=gain)
+
+
+def test_devices_are_numbered_by_name_whoever_answers_first():
+    reports = [told(3, "10"), told(2, "b"), told(9, "9"), told(1, "a")]
+    for order in (reports, reports[::-1]):
+        fleet = Fleet().hear(order)
+        assert fleet.name == ("9", "10", "a", "b")
+        assert fleet.node == (9, 3, 1, 2)
+
+
+def test_numbers_stay_when_others_come():
+    fleet = Fleet().hear([told(3, "10")]).hear([told(4, "2", gain=0.5)])
+    assert fleet.name == ("10", "2")
+    assert fleet.gain.tolist() == [1.0, 0.5]
+
+
+def test_a_node_speaks_for_the_device_it_named_last():
+    fleet = Fleet().hear([told(3, "0"), told(4, "1")]).hear([told(3, "2")])
+    assert fleet.node == (NOBODY, 4, 3)
+    swapped = Fleet().hear([told(3, "0"), told(4, "1")]).hear([told(3, "1"), told(4, "0")])
+    assert swapped.node == (4, 3)
+
+
+def test_of_two_nodes_with_one_name_the_same_is_heard_in_any_order():
+    reports = [told(3, "0", gain=1.0), told(4, "0", gain=2.0)]
+    for order in (reports, reports[::-1]):
+        fleet = Fleet().hear(order)
+        assert fleet.node == (4,) and fleet.gain.tolist() == [2.0]
+
+
+def test_rests_double_up_to_64_rounds():
+    fleet, rests, t = Fleet(), [], 0
+    for _ in range(9):
+        fleet = fleet.miss([7], t, "answer")
+        until = fleet.trouble[7, "answer"].rests_until
+        rests.append(until - t - 1)
+        assert fleet.awake([7, 8], until - 1) == [8]
+        assert fleet.awake([8, 7], until) == [7, 8]
+        t = until
+    assert rests == [0, 1, 3, 7, 15, 31, 63, 64, 64]
+
+
+def test_an_answer_does_not_make_up_for_training():
+    fleet = Fleet().miss([7], 0, "train").miss([7], 1, "train")
+    assert fleet.met([7], "answer").awake([7, 8], 2) == [8]
+    assert fleet.met([7], "train").awake([7, 8], 2) == [7, 8]
+
+
+def test_only_those_whose_gain_is_old_are_asked():
+    fleet = Fleet().hear([told(1, "0", t=5), told(2, "1", t=3)])
+    assert fleet.silent([1, 2, 3], 5, 0) == [2, 3]
+    assert fleet.silent([1, 2, 3], 5, 2) == [3]
+    assert fleet.present([1, 2, 3], 5, 0).tolist() == [0]
+    assert fleet.present([2, 3], 5, 2).tolist() == [1]
+
+
+def test_a_fleet_comes_back_as_it_was_saved():
+    fleet = Fleet().hear([told(2**63 + 1, "0"), told(2, "box", gain=np.nan)])
+    fleet = fleet.miss([2], 0, "train").miss([2, 5], 1, "answer")
+    back = Fleet.from_arrays(fleet.arrays())
+    assert (back.name, back.node, back.trouble) == (fleet.name, fleet.node, fleet.trouble)
+    assert np.array_equal(back.gain, fleet.gain, equal_nan=True)
+    assert np.array_equal(back.heard, fleet.heard)
+    empty = Fleet.from_arrays(Fleet().arrays())
+    assert len(empty) == 0 and empty.trouble == {}
+
+
+def marked(policy, devices):
+    """A state whose every number is another."""
+    state = policy.init(devices)
+    return {n: 1.0 + np.arange(v.size, dtype=float).reshape(v.shape) for n, v in state.items()}
+
+
+@pytest.mark.parametrize("name", list(policy_names()))
+@pytest.mark.parametrize("devices", [1, 2, 3])
+def test_state_grows_parts_and_merges_by_device(name, devices):
+    policy = make_policy(name, uplink=PAPER_UPLINK, draws=2)
+    state, fresh = marked(policy, devices), policy.init(devices + 2)
+    larger = grown(policy, state, devices, devices + 2)
+    assert {n: v.shape for n, v in larger.items()} == {n: v.shape for n, v in fresh.items()}
+    chosen = np.array([0, devices + 1])
+    part = part_of(policy, larger, devices + 2, chosen)
+    assert {n: v.shape for n, v in part.items()} == {n: v.shape for n, v in policy.init(2).items()}
+    whole = merged(policy, larger, part, devices + 2, chosen)
+    for key, value in larger.items():
+        assert np.array_equal(whole[key], value, equal_nan=True)
+        if value.shape[:1] == (devices + 2,) and key != "gathered":
+            assert np.array_equal(value[:devices], state[key])
+            assert np.array_equal(value[devices:], fresh[key][devices:], equal_nan=True)
+
+
+def test_others_stay_as_they_were_while_some_move_on():
+    policy = make_policy("oort", uplink=PAPER_UPLINK, draws=2)
+    state, chosen = marked(policy, 2), np.array([1])
+    part = {n: v + 10.0 for n, v in part_of(policy, state, 2, chosen).items()}
+    whole = merged(policy, state, part, 2, chosen)
+    assert whole["utility"].tolist() == [1.0, 12.0]
+    assert whole["gathered"].tolist() == [11.0, 12.0]  # of the run, not of two devices
+    assert state["utility"].tolist() == [1.0, 2.0]
+
+
+def test_rows_without_a_length_take_that_of_the_first_update():
+    policy = make_policy("clustered-similarity", uplink=PAPER_UPLINK, draws=2)
+    state, chosen = policy.init(3), np.array([0, 2])
+    part = {**part_of(policy, state, 3, chosen), "update": np.ones((2, 4))}
+    whole = merged(policy, state, part, 3, chosen)
+    assert whole["update"].tolist() == [[1.0] * 4, [0.0] * 4, [1.0] * 4]
+    assert grown(policy, whole, 3, 4)["update"].shape == (4, 4)

@@ -1,0 +1,72 @@
+"""Flower's server optimisers, fed with the unbiased sum."""
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedMedian, FedYogi
+from tests.flower.loopback import MODEL, Loopback, arrays, record, same
+
+from fedsched.errors import InputError
+from fedsched.flower.optimiser import ServerOptimiser
+
+MAKE = {
+    "FedAdam": lambda: FedAdam(eta=0.2),
+    "FedYogi": lambda: FedYogi(eta=0.3, beta_1=0.5),
+    "FedAdagrad": FedAdagrad,
+    "FedAvgM": lambda: FedAvgM(server_momentum=0.8, server_learning_rate=0.5),
+    "FedAvg": FedAvg,
+    "FedMedian": FedMedian,
+}
+
+
+def target(model, t):
+    """Where the updates of a round point."""
+    rng = np.random.default_rng(t)
+    return {
+        n: x + rng.normal(size=x.shape).astype(x.dtype) if x.dtype == np.float32 else x
+        for n, x in model.items()
+    }
+
+
+def own_step(strategy, t, model):
+    """Flower's own strategy with one reply."""
+    strategy.configure_train(t, record(model), ConfigRecord(), Loopback(2))
+    metrics = MetricRecord({"num-examples": 1})
+    content = RecordDict({"arrays": record(target(model, t)), "metrics": metrics})
+    after, _ = strategy.aggregate_train(t, [Message(content, 1, "train")])
+    return {n: a.astype(model[n].dtype) for n, a in arrays(after).items()}
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_every_round_is_that_of_flowers_own_strategy(kind):
+    ours, theirs = ServerOptimiser(MAKE[kind]()), MAKE[kind]()
+    a = b = MODEL
+    for t in range(1, 6):
+        before = a
+        a, b = ours.step(t, a, target(a, t)), own_step(theirs, t, b)
+        assert same(a, b)
+        assert not same(a, before)
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_its_memory_can_be_saved_and_taken_back(kind):
+    through = ServerOptimiser(MAKE[kind]())
+    model = MODEL
+    for t in (1, 2, 3):
+        model = through.step(t, model, target(model, t))
+    resumed = ServerOptimiser(MAKE[kind]())
+    resumed.restore({"spent_w": np.zeros(2), **through.arrays()}, list(model))
+    for t in (4, 5):
+        goal = target(model, t)
+        after = through.step(t, model, goal)
+        assert same(resumed.step(t, model, goal), after)
+        model = after
+    if kind in ("FedAdam", "FedYogi", "FedAvgM"):  # without its memory it would step elsewhere
+        fresh = ServerOptimiser(MAKE[kind]())
+        goal = target(model, 6)
+        assert not same(fresh.step(6, model, goal), through.step(6, model, goal))
+
+
+def test_what_is_no_strategy_of_flowers_is_refused():
+    with pytest.raises(InputError, match="must be a FedAvg of Flower's or built on it"):
+        ServerOptimiser("FedAdam")
