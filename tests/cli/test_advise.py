@@ -70,5 +70,22 @@ def test_the_ranking_is_compared_with_runs(scenario, tmp_path):
     told = json.loads(run(*asked, "--json").stdout)
     assert told["compared"] == 4 and -1.0 <= told["rank_correlation"] <= 1.0
     assert all(row["measured_s"] > 0 for row in told["candidates"])
-    none = run(scenario, "--compare", tmp_path / "runs", "--target", 2)
+    none = run(scenario, "--compare", tmp_path / "runs", "--target", 0.999)
     assert isinstance(none.exception, InputError)
+
+
+def test_a_target_is_answered_without_training_in_units_of_the_best(scenario):
+    result = run(scenario, "--weight", 1, "--rounds", 20, "--target", 0.8)
+    assert result.exit_code == 0, result.output
+    assert "test accuracy of 0.8 (or any other) are in units of the best" in result.stdout
+    beyond = run(scenario, "--target", 1.5)
+    assert isinstance(beyond.exception, InputError)
+    assert "target must lie in (0, 1)" in str(beyond.exception)
+
+
+def test_several_files_are_ranked_together(scenario, tmp_path):
+    other = tmp_path / "other.toml"
+    other.write_text(SCENARIO.replace('policy = ["uniform"]', 'policy = ["full", "uniform"]'))
+    both = json.loads(run(scenario, other, "--weight", 1, "--rounds", 20, "--json").stdout)
+    assert len(both["candidates"]) == 5
+    assert run().exit_code == 2

@@ -1,5 +1,7 @@
 """The complete search against the slow twin and a local solver."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,7 @@ from tests.core.problems import DrawProblem, draw_problems, objective, sample_pr
 
 import fedsched.core.search
 from fedsched.core.reference import brute_force_probabilities, reference_probabilities
-from fedsched.core.search import search
+from fedsched.core.search import _fixed_points, _make, _Minimum, search
 from fedsched.randomness import stream
 
 
@@ -124,6 +126,51 @@ def test_minima_about_to_merge_are_certified_and_counted_once(nudge):
     result = search(np.full(2, MERGING * (1.0 + nudge)), np.ones(2), 2, 0.0)
     assert result.certified
     assert result.minima == 1
+
+
+def merging(draws):
+    """The price at which the even point of two equal devices of weight 1 turns into a saddle."""
+    rest = 0.5 ** (draws - 2)
+    q = 1.0 - rest / 4.0
+    return 1.0 / q**2 + 2.0 * draws / (draws - 1.0) * (rest / 4.0) / q**3
+
+
+@pytest.mark.parametrize("draws", [2, 3, 5, 10])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(-1e-8, -1e-8), (-1e-9, -1e-9), (1e-9, 1e-9), (1e-8, 1e-8), (1e-11, 0.0), (-1e-12, 1e-12)],
+)
+def test_a_pair_of_prices_close_to_the_merger_is_certified_at_once(
+    monkeypatch, draws, first, second
+):
+    assert merging(2) == pytest.approx(MERGING)
+    monkeypatch.setattr(fedsched.core.search, "_MOST_RESPONSES", 400)  # a tenth of the budget
+    price = merging(draws) * (1.0 + np.array([first, second]))
+    problem = DrawProblem(price=price, weight=1.0, draws=draws)
+    result, value = searched(problem)
+    assert result.certified
+    assert value <= reference_probabilities(**problem.arguments).objective * (1 + 1e-11)
+
+
+def test_of_minima_that_cost_the_same_one_is_taken():
+    """Arrays have no order, so the objective alone must decide, also where it ties."""
+    omega = np.array([0.25, 0.75])
+    tied = [_Minimum(3.0, nu, omega) for nu in (2.0, 1.0)]
+    assert min(tied).objective == max(tied).objective == 3.0
+    assert min([*tied, _Minimum(2.0, 5.0, omega)]).nu == 5.0
+
+
+def test_a_saddle_is_not_counted_among_the_minima():
+    price, draws = np.array([6.07, 6.10, 6.12, 6.15, 6.17, 6.19]), 5
+    twin = reference_probabilities(price, weight=1.0, draws=draws)
+    assert len(twin.candidates) > len(twin.minima)  # there are saddles
+    problem = _make(price, np.ones(6), draws, 0.0)
+    most = float(problem.slope(problem.t_turn).min())
+    # Without an all-rising minimum to compare with, the saddle beside it is met.
+    minima, _, complete = _fixed_points(problem, 0, most, math.inf, 4_000)
+    assert complete
+    assert [each.objective for each in minima] == pytest.approx(twin.minima[:1], rel=1e-12)
+    assert search(price, np.ones(6), draws, 0.0).minima == 2  # and the one with all rising
 
 
 @pytest.mark.parametrize("nudge", [0.0, 1e-12, 1e-8, 1e-4])

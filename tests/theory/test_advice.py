@@ -20,6 +20,7 @@ from fedsched.theory.advice import (
     rank_correlation,
     simulate,
     step_weight,
+    together,
 )
 
 TABLE = {
@@ -42,6 +43,16 @@ def test_a_sweep_is_compared_without_its_seeds_and_anything_else_on_a_grid():
     assert {(each.lam, each.v) for each in grid if each.kind == "lyapunov"} == {
         (1.0, 100.0), (1.0, 1e4), (10.0, 100.0), (10.0, 1e3), (100.0, 100.0)
     }  # fmt: skip
+
+
+def test_only_policies_are_ranked_against_each_other():
+    one, other = scenario_from(TABLE), scenario_from({**TABLE, "policy": {"kind": "uniform"}})
+    assert together([[one], [other, one]]) == [one, other]
+    for changed in ({"data": {"alpha": 0.5}}, {"channel": {"devices": 9}}):
+        with pytest.raises(InputError, match=rf"differ in \[{next(iter(changed))}\]"):
+            together([[one], [scenario_from({**TABLE, **changed})]])
+    with pytest.raises(InputError, match=r"differ in \[data\]"):
+        candidates(expand({**TABLE, "sweep": {"alpha": [0.5, 1.0]}}))
 
 
 def test_time_is_time_a_round_times_rounds():

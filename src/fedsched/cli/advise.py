@@ -17,7 +17,7 @@ __all__ = ["command"]
 
 
 @click.command("advise", context_settings={"show_default": True})
-@click.argument("scenario")
+@click.argument("scenario", nargs=-1, required=True)
 @click.option("--rounds", default=400, help="Rounds of scheduling to simulate for each.")
 @click.option(
     "--computation-s",
@@ -32,21 +32,33 @@ __all__ = ["command"]
 )
 @click.option("--weight", type=float, help="Rho, in place of what --step stands for.")
 @click.option("--top", default=12, help="Rows to print.")
-@click.option("--compare", metavar="RUNS", help="Compare with the times of these runs.")
-@click.option("--target", default=0.9, help="Test accuracy, for --compare.")
+@click.option(
+    "--compare",
+    metavar="RUNS",
+    multiple=True,
+    help="Compare with the times of the runs in this folder; may be given again.",
+)
+@click.option(
+    "--target",
+    default=0.9,
+    help="Test accuracy. Predicted times are relative, the same for all; --compare measures to it.",
+)
 @click.option("--patience", default=3, help="Measurements a crossing must last, for --compare.")
 @click.option("--plot", metavar="FILE", help=f"Draw the trade-off: {', '.join(FIGURE_SUFFIXES)}.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    scenario: str, rounds: int, computation_s: float | None, step: str, weight: float | None,
-    top: int, compare: str | None, target: float, patience: int, plot: str | None, as_json: bool,
+    scenario: tuple[str, ...], rounds: int, computation_s: float | None, step: str,
+    weight: float | None, top: int, compare: tuple[str, ...], target: float,
+    patience: int, plot: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Rank ways to schedule the file SCENARIO by predicted time to a target, without training.
 
     A file with a [sweep] has its policies compared; any other, a grid of m, lambda, V and design.
+    Several files are ranked together, if they differ in policies alone.
     Time is time a round, simulated, times rounds, which grow with the mean of 1/q: T ~ 1 + rho
     (mean 1/q - 1). A tuned step has rho = 1; for the scenario's own, rho is measured at the first
-    model. Times are relative to the best.
+    model. Times are relative to the best: how many rounds the target takes is common to all
+    schedules and not predicted, so the ranking is the same for every target.
     """
     from fedsched.theory.advice import (
         candidates,
@@ -56,14 +68,17 @@ def command(
         rank_correlation,
         simulate,
         step_weight,
+        together,
     )
 
     whole_number("rounds", rounds)
     whole_number("top", top)
+    if not 0.0 < target < 1.0:
+        raise InputError(f"target must lie in (0, 1), got {target:g}; it is a test accuracy")
     if plot is not None:
         output_path("plot", plot, FIGURE_SUFFIXES)
     sys.path.insert(0, str(Path.cwd()))
-    wanted = candidates(load_scenarios(scenario))
+    wanted = together([candidates(load_scenarios(each)) for each in scenario])
     first = wanted[0]
     computation = first.uplink.computation_s if computation_s is None else computation_s
     positive_number("computation-s", computation, allow_zero=True)
@@ -79,7 +94,7 @@ def command(
     simulated.sort(key=lambda each: each.time_s(rho, computation))
     best = simulated[0].time_s(rho, computation)
     times = {}
-    if compare is not None:
+    if compare:
         times = dict(
             measured_times(
                 _logs(compare), target, computation_s=computation, patience=patience
@@ -103,10 +118,12 @@ def command(
         }
         for each in simulated
     ]
-    about: dict[str, Any] = {"weight": rho, "computation_s": computation, "rounds": rounds}
-    if compare is not None:
+    about: dict[str, Any] = {
+        "weight": rho, "computation_s": computation, "rounds": rounds, "target": target,
+    }  # fmt: skip
+    if compare:
         pairs = [(row["relative_time"], row["measured_s"]) for row in rows if row["measured_s"]]
-        about |= {"compared": len(pairs), "target": target}
+        about["compared"] = len(pairs)
         about["rank_correlation"] = rank_correlation(
             *zip(*pairs, strict=True) if pairs else ([], [])
         )
@@ -117,17 +134,17 @@ def command(
     if as_json:
         print_json({**about, "candidates": rows})
         return
-    _print(scenario, rows[:top], about)
+    _print(" + ".join(scenario), rows[:top], about)
     if plot is not None:
         click.echo(f"wrote {plot}")
 
 
-def _logs(folder: str) -> list[Any]:
+def _logs(folders: tuple[str, ...]) -> list[Any]:
     from fedsched.results.collect import collect_runs
 
-    runs = [run.log for run in collect_runs([folder]).runs]
+    runs = [run.log for run in collect_runs(list(folders)).runs]
     if not runs:
-        raise InputError(f"compare: there is no run that can be read in {folder!r}")
+        raise InputError(f"compare: there is no run that can be read in {', '.join(folders)}")
     return runs
 
 
@@ -151,6 +168,13 @@ def _print(scenario: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> 
             + ([f"{row['measured_s']:.1f}" if row["measured_s"] else "-"] if compared else [])
             for row in rows
         ],
+    )
+    best, last = rows[0], rows[-1]
+    click.echo(
+        f"Predicted times to a test accuracy of {about['target']:g} (or any other) are in units of "
+        f"the best, which is {best['label']}; {last['label']} takes {last['relative_time']:.2f} "
+        "times as long. 'rounds ×' is relative to everybody taking part. How long the best takes "
+        "in seconds, only training can tell."
     )
     if compared:
         click.echo(

@@ -40,6 +40,8 @@ _SWEEPS = 16
 _SAMPLE = 4_000
 _SHRINKS = 8
 _SCAN = 16
+# Where minima merge no scan is fine enough; the search has a better way.
+_MOST_SCANNED = 512
 # The sum of omegas, before it is made exact; steps are quadratic, so 1e-6 was the last one.
 _TOLERANCE = 1e-11
 # Bounds are pushed outwards by this much, far more than rounding can move them.
@@ -468,6 +470,8 @@ def _count_falling(k: _Cheapest, floor: float, least: float) -> int | None:
                 unclear.append(i)
         if not unclear:
             return count
+        if len(rest) + 6 * len(unclear) > _MOST_SCANNED:
+            break
         inner = np.concatenate([np.linspace(rest[i], rest[i + 1], 8)[1:-1] for i in unclear])
         inner_others, inner_slope = _responses(k, floor, inner)
         order = np.argsort(np.concatenate([rest, inner]))

@@ -37,6 +37,8 @@ _MOST_RESPONSES = 4_000
 _BOUNDS = 24
 # Points whose objectives differ by less, relatively, are not told apart: a tenth of the promise.
 _INDIFFERENT = 1e-10
+# Where the response is steeper by less, relatively, a minimum and a saddle are within that limit.
+_SADDLE = 1e-4
 _BISECTIONS = 200
 
 
@@ -347,6 +349,24 @@ def _fixed_points(
             ends.append(a_k / q + b_k * q + low.nu * (rest - low.others))
         return float(p.terms(low.t)[others].sum()) + min(ends)
 
+    def tilt(point: _Point) -> float:
+        """G', with G(U) the objective when the others take U as best they can: nu less F_k."""
+        return point.nu - price_of(point.others)[0]
+
+    def bound_by_curvature(low: _Point, high: _Point, objective: float) -> float:
+        """The same by Taylor's formula for G from the ``objective`` where low's others are.
+
+        G'' is 1 / slope less the rise of F_k; the slope rises with nu, so both have bounds. Where
+        minima merge G'' is about 0 and this is short by the cube of the width; nor does it take
+        part in the rounding of R(U), which is large where many devices are at their inflections.
+        """
+        begin, end = low.others, min(high.rest, high.others)
+        if begin >= end:
+            return -math.inf
+        bend = (1.0 / high.slope if high.slope > 0.0 else math.inf) - steepest(begin, end)
+        change = tilt(low) * (end - begin) + 0.5 * min(bend, 0.0) * (end - begin) ** 2
+        return objective + min(change, 0.0)
+
     # The largest rest: k at its inflection, or where F_k reaches the least peak of the others.
     most = math.exp(-float(p.t_turn[k]) / m)
     if nu_most < price_of(most)[0]:
@@ -366,25 +386,27 @@ def _fixed_points(
         if p.terms(low.t)[others].sum() + a_k / q_k + b_k * q_k > best * (1.0 + 1e-12):
             continue
         # Where minima merge, U - R(U) is flat and cannot be told from 0, but so is the objective.
-        known = min([best, *(each.objective for each in found)])
-        here = minimum(low) if abs(low.others - low.rest) <= 1e-9 else None
-        if here is not None:
-            known = min(known, here.objective)
-        if bound_between(low, high) >= known * (1.0 - _INDIFFERENT):
-            if here is not None and here.objective <= known:
+        here, width = minimum(low), high.rest - low.rest
+        narrow = width <= 1e-13 * high.rest
+        gain = abs(tilt(low)) * (1.0 - low.others)  # of moving k's draws elsewhere, to first order
+        settled = narrow or gain <= _INDIFFERENT * here.objective
+        known = min(
+            [best, *(each.objective for each in found), here.objective if settled else best]
+        )
+        bound = max(bound_between(low, high), bound_by_curvature(low, high, here.objective))
+        if narrow or bound >= known * (1.0 - _INDIFFERENT):
+            # A saddle is not a minimum, but the closer two points are the less that can be told.
+            a_minimum = low.slope * price_of(low.rest)[1] < 1.0 + _SADDLE
+            if settled and a_minimum and here.objective <= known:
                 found.append(here)
             continue
-        width = high.rest - low.rest
-        if width <= 1e-13 * high.rest:
-            # A saddle is not a minimum, but the closer two points are the less that can be told.
-            if low.slope * price_of(low.rest)[1] < 1.0 + 1e-6:
-                found.append(minimum(low))
-        elif high.slope * steepest(low.rest, high.rest) < 1.0:
-            # U - R(U) increases from end to end: at most one fixed point.
-            if low.rest <= low.others and high.rest >= high.others:
-                root = _root(gap, low.rest, high.rest)[1]
-                found.append(minimum(respond_to(root)))
-        else:
+        crosses = low.rest <= low.others and high.rest >= high.others
+        only_one = high.slope * steepest(low.rest, high.rest) < 1.0  # U - R(U) rises all the way
+        if crosses and (only_one or not found):
+            # Where more may follow, the first one found is what the others are measured by: without
+            # it a stretch where U - R(U) cannot be told from 0 would be cut into ever finer pieces.
+            found.append(minimum(respond_to(_root(gap, low.rest, high.rest)[1])))
+        if not only_one:
             inner_low = max(low.rest, low.others * (1.0 - 1e-15))
             inner_high = min(high.rest, high.others * (1.0 + 1e-15))
             if inner_low < inner_high and inner_high - inner_low < 0.7 * width:

@@ -47,6 +47,7 @@ __all__ = [
     "rank_correlation",
     "simulate",
     "step_weight",
+    "together",
 ]
 
 
@@ -89,7 +90,7 @@ def candidates(scenarios: Sequence[Scenario]) -> list[Scenario]:
     """
     first = scenarios[0]
     if len(scenarios) > 1:
-        policies = [each.policy for each in scenarios]
+        policies = [each.policy for each in together([scenarios])]
     else:
         given = first.policy
         pairs = {(lam, v) for lam in (1.0, 10.0, 100.0) for v in (given.v, 1e4 / lam)}
@@ -107,6 +108,22 @@ def candidates(scenarios: Sequence[Scenario]) -> list[Scenario]:
             for m in (1, 5, 10)
         ]
     return [dataclasses.replace(first, policy=each) for each in dict.fromkeys(policies)]
+
+
+def together(groups: Sequence[Sequence[Scenario]]) -> list[Scenario]:
+    """Candidates of several files as one list; refused where they differ in more than policies."""
+    joined = [each for group in groups for each in group]
+    first = joined[0]
+    for each in joined:
+        for section in ("channel", "uplink", "data", "training"):
+            here, there = getattr(first, section), getattr(each, section)
+            if here != there:
+                raise InputError(
+                    f"scenario: the files differ in [{section}], {here} and {there}; only policies "
+                    "can be ranked against each other"
+                )
+    unique = dict.fromkeys(each.policy for each in joined)
+    return [dataclasses.replace(first, policy=policy) for policy in unique]
 
 
 def model_parameters(scenario: Scenario) -> int:
