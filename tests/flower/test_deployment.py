@@ -2,6 +2,8 @@
 
 import importlib.util
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -113,3 +115,24 @@ def test_a_server_that_is_killed_goes_on_where_it_was(example, tmp_path):
         np.load(tmp_path / "cut" / "model.npz") as other,
     ):
         assert all(np.array_equal(one[name], other[name]) for name in one.files)
+
+
+def test_the_same_app_runs_in_simulation_and_its_run_is_drawn(tmp_path):
+    """The commands of the example's README, as they stand there."""
+    out = tmp_path / "runs" / "simulated"
+    out.parent.mkdir()
+    done = subprocess.run(
+        [sys.executable, EXAMPLE, "simulate", "--out", out, "--rounds", "3", "--nodes", "4"],
+        timeout=PATIENCE_S, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    log = read_run(out)
+    assert log.finished
+    assert log.rounds == 3
+    assert log.column("test_accuracy")[-1] > 0.5
+    page = tmp_path / "report.html"
+    subprocess.run(
+        [sys.executable, "-m", "fedsched", "report", out.parent, "--output", page],
+        check=True, timeout=PATIENCE_S, capture_output=True,
+    )  # fmt: skip
+    assert "lyapunov" in page.read_text()
