@@ -11,11 +11,10 @@ from tests.core.problems import (
     DrawProblem,
     draw_problems,
     objective,
-    sample_problem,
 )
 
+from fedsched.core.brute_force import brute_force_probabilities
 from fedsched.core.reference import (
-    brute_force_probabilities,
     reference_fixed_size,
     reference_independent,
     reference_power,
@@ -77,22 +76,6 @@ def test_impossible_powers_are_refused_by_name(field, value):
     arguments = {"gain": 1.0, "queue": 1.0, **POWER, field: value}
     with pytest.raises(InputError, match=f"{field} must be .* got {value}"):
         reference_power(**arguments)
-
-
-@pytest.mark.parametrize(("devices", "count"), [(2, 80), (3, 20)])
-@pytest.mark.parametrize("equal_weights", [True, False])
-def test_no_grid_point_is_better_and_the_grid_comes_close(devices, count, equal_weights):
-    random = stream(7, "sampling", devices, int(equal_weights))
-    several = 0
-    for _ in range(count):
-        problem = sample_problem(random, devices=devices, equal_weights=equal_weights)
-        solution = reference_probabilities(**problem.arguments)
-        grid = brute_force_probabilities(**problem.arguments)
-        several += len(solution.minima) > 1
-        assert solution.objective <= grid.objective * (1 + 1e-13), problem
-        # on the floor the grid, even in logarithms, only creeps to the edge
-        assert grid.objective <= solution.objective * (1 + (1e-9 if not problem.floor else 1e-6))
-    assert several >= count // 8
 
 
 @given(draw_problems())
@@ -207,11 +190,6 @@ def test_floors_beyond_the_simplex_are_refused(solve):
 def test_impossible_problems_are_refused_by_name(changed, message):
     with pytest.raises(InputError, match=message):
         reference_probabilities(**{"price": [1.0, 2.0], "weight": 1.0, "draws": 2} | changed)
-
-
-def test_the_grid_is_refused_for_more_than_three_devices():
-    with pytest.raises(InputError, match="price has 4 entries"):
-        brute_force_probabilities(np.ones(4), weight=1.0, draws=2)
 
 
 def test_independent_devices_have_the_closed_form():

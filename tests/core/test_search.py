@@ -9,7 +9,8 @@ from scipy.optimize import minimize
 from tests.core.problems import DrawProblem, draw_problems, objective, sample_problem
 
 import fedsched.core.search
-from fedsched.core.reference import brute_force_probabilities, reference_probabilities
+from fedsched.core.brute_force import brute_force_probabilities
+from fedsched.core.reference import reference_probabilities
 from fedsched.core.search import _fixed_points, _make, _Minimum, search
 from fedsched.randomness import stream
 
