@@ -546,7 +546,11 @@ class ChannelStrategy(Strategy):
         return {
             "run": {"rounds": num_rounds, "seed": self._seed},
             "policy": policy,
-            "channel": {"kind": "reported", "max_age_rounds": self._max_age_rounds},
+            "channel": {
+                "kind": "reported",
+                "max_age_rounds": self._max_age_rounds,
+                "min_nodes": self._min_nodes,
+            },
             "uplink": {**link, "budget_w": self._budget_w, "access": "tdma", "computation_s": 0.0},
             "training": {"framework": "flower", **training},
         }

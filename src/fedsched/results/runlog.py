@@ -92,7 +92,7 @@ def _row(done: TrainedRound, airtime_s: float) -> dict[str, Any]:
         "test_loss": done.test_loss,
         "mean_inverse_probability": _mean_inverse(scheduled.decision),
         "residual": scheduled.decision.residual,
-        "mean_power_w": float(spent_w.mean()),
+        "mean_power_w": float(spent_w.mean()) if spent_w.size else 0.0,
         "feedback_s": scheduled.feedback_s,
         "worst_power_w": done.worst_power_w,
         "rejected": done.rejected,
