@@ -130,3 +130,13 @@ def test_a_finished_run_is_told_by_its_model(tmp_path):
     assert collect_runs([tmp_path]).runs[0].log.finished
     (folder / MODEL).unlink()
     assert not collect_runs([tmp_path]).runs[0].log.finished
+
+
+def test_devices_that_join_later_have_spent_nothing_before(tmp_path):
+    rows = table(rounds=4, seed=1, airtime_s=1.0, speed=0.1)
+    spent = [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]
+    place = rows.column_names.index("group_power_w")
+    rows = rows.set_column(place, "group_power_w", pa.array(spent))
+    write_run(tmp_path / "grows", manifest("uniform", 1, 1), rows)
+    (run,) = collect_runs([tmp_path]).runs
+    assert run.power_w[-1].tolist() == [1.0, 2.0, 1.5]

@@ -114,6 +114,16 @@ def _check_manifest(manifest: Mapping[str, Any]) -> None:
                 raise RunLogError(f"{section}.{name} of its scenario is not one value")
 
 
+def _rectangle(log: RunLog) -> Values:
+    """Power by round and group; where devices have joined, those not yet there have spent none."""
+    column = log.table["group_power_w"].combine_chunks()
+    lengths = column.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+    flat = column.flatten().to_numpy().astype(np.float64)
+    rows = np.zeros((len(lengths), int(lengths.max(initial=0))))
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = flat
+    return rows
+
+
 def good_run(name: str, log: RunLog) -> GoodRun:
     """What the page shows of a run; raises if anything it needs is missing or senseless."""
     _check_manifest(log.manifest)
@@ -125,10 +135,8 @@ def good_run(name: str, log: RunLog) -> GoodRun:
     finite = np.isfinite(loss.value)
     device = log.table["device"].combine_chunks()
     count = np.bincount(device.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64))
-    spent_w = log.table["group_power_w"].combine_chunks().flatten().to_numpy()
     # A device out of reach has no power and spends none.
-    spent_w = np.nan_to_num(spent_w.astype(np.float64), nan=0.0, posinf=np.inf)
-    spent_w = spent_w.reshape(log.rounds, -1)
+    spent_w = np.nan_to_num(_rectangle(log), nan=0.0, posinf=np.inf)
     if not (spent_w.size and np.isfinite(spent_w).all()):
         raise RunLogError("its power by groups of devices is missing or not finite")
     return GoodRun(

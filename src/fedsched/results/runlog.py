@@ -26,7 +26,16 @@ from fedsched.errors import RunLogError, require
 from fedsched.records import Decision, TrainedRound
 from fedsched.results.files import atomic_path
 
-__all__ = ["GROUPS", "SCHEMA", "LogWriter", "RunLog", "read_manifest", "read_run", "write_manifest"]
+__all__ = [
+    "GROUPS",
+    "SCHEMA",
+    "LogWriter",
+    "RunLog",
+    "pack_run",
+    "read_manifest",
+    "read_run",
+    "write_manifest",
+]
 
 SCHEMA = 1
 GROUPS = 10  # devices are followed in this many groups of neighbours
@@ -205,13 +214,34 @@ class RunLog:
         return int(self.table.num_rows)
 
 
+def pack_run(folder: str | Path, target: Path) -> Path:
+    """A small copy of a run, to be kept or sent: manifest and compressed log, no model.
+
+    Every tool that reads runs reads it; it cannot be gone on with.
+    """
+    arrow = require("pyarrow", extra="report", purpose="packing run logs")
+    log = read_run(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    options = arrow.ipc.IpcWriteOptions(compression="zstd")
+    with (
+        atomic_path(target / ROUNDS) as aside,
+        arrow.ipc.new_stream(str(aside), log.table.schema, options=options) as writer,
+    ):
+        writer.write_table(log.table.combine_chunks())
+    content = {**log.manifest, "packed_finished": log.finished}
+    with atomic_path(target / MANIFEST) as aside:
+        aside.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    return target
+
+
 def read_run(folder: str | Path) -> RunLog:
     """Read a run folder, finished or not; a batch still being written is left out."""
     arrow = require("pyarrow", extra="report", purpose="reading run logs")
     place = Path(folder)
     manifest = read_manifest(place)
     path = place / ROUNDS
-    finished = (place / MODEL).is_file()  # asked first: a run may end while its log is read
+    # Asked first: a run may end while its log is read.
+    finished = (place / MODEL).is_file() or bool(manifest.get("packed_finished"))
     try:
         content = path.read_bytes()
         reader = arrow.ipc.open_stream(io.BytesIO(content))

@@ -1,0 +1,35 @@
+import pytest
+from click.testing import CliRunner
+from tests.results.report_runs import write_grid
+
+from fedsched.cli.pack import command
+from fedsched.errors import InputError
+from fedsched.results.runlog import MODEL, read_run
+
+
+def pack(*arguments):
+    return CliRunner().invoke(command, [str(each) for each in arguments], catch_exceptions=False)
+
+
+def test_a_packed_run_reads_the_same_and_has_no_model(tmp_path):
+    write_grid(tmp_path / "runs", seeds=(1, 2))
+    said = pack(tmp_path / "runs", "--out", tmp_path / "small").output
+    assert said.startswith("wrote 8 runs to")
+    for folder in (tmp_path / "runs").iterdir():
+        whole, small = read_run(folder), read_run(tmp_path / "small" / folder.name)
+        assert small.table.equals(whole.table)
+        assert small.finished == whole.finished
+        assert not (tmp_path / "small" / folder.name / MODEL).exists()
+        kept = {k: v for k, v in small.manifest.items() if k != "packed_finished"}
+        assert kept == whole.manifest
+
+
+def test_runs_are_not_packed_over_themselves(tmp_path):
+    write_grid(tmp_path, seeds=(1,))
+    with pytest.raises(InputError, match="holds the runs themselves; name another folder"):
+        pack(tmp_path, "--out", tmp_path)
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(InputError, match="there is no folder"):
+        pack(tmp_path / "none", "--out", tmp_path / "small")
