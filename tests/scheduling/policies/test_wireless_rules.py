@@ -8,7 +8,11 @@ from fedsched.errors import InputError
 from fedsched.randomness import stream
 from fedsched.records import Experience, Feedback
 from fedsched.scheduling.policies import make_policy
-from fedsched.scheduling.policies.wireless_rules import adaptive_probabilities, deadline_greedy
+from fedsched.scheduling.policies.wireless_rules import (
+    FairnessQueue,
+    adaptive_probabilities,
+    deadline_greedy,
+)
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
 SHARES = np.array([0.2, 0.3, 0.5])
@@ -97,6 +101,24 @@ def test_the_fairness_queue_serves_who_has_waited():
     # beta = m / (2 N) = 1/4 of the rounds for everybody, the slow ones included.
     assert counts.min() >= 0.9 * 0.25 * 400
     assert counts[:2].min() > 2 * counts[2:].max()
+
+
+def test_the_fairness_queue_by_hand():
+    power = make_policy("fairness-queue", uplink=LINK, draws=1).power
+    policy = FairnessQueue(draws=1, power=power, tradeoff=0.0, least=0.5)
+    state, chosen, waiting = policy.init(3), [], []
+    for _ in range(5):
+        decision, state = policy.decide(np.ones(3), state)
+        chosen += policy.draw(decision, stream(1, "sampling")).device.tolist()
+        waiting.append(state["waiting"].tolist())
+    assert chosen == [0, 1, 2, 0, 1]  # who has waited longest, and of those the first
+    assert waiting[:4] == [[0.0, 0.5, 0.5], [0.5, 0.0, 1.0], [1.0, 0.5, 0.5], [0.5, 1.0, 1.0]]
+    # A price on airtime large enough keeps the slow device waiting for ever.
+    fast = FairnessQueue(draws=1, power=power, tradeoff=1e6, least=0.5)
+    gain, state = np.array([0.1, 9.0, 0.1]), fast.init(3)
+    for _ in range(5):
+        decision, state = fast.decide(gain, state)
+        assert fast.draw(decision, stream(1, "sampling")).device.tolist() == [1]
 
 
 def test_adaptive_probabilities_without_a_constant_are_importance_over_root_time():
