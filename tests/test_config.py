@@ -179,7 +179,7 @@ def test_a_policy_given_beside_the_file_finds_its_own_fields_there(tmp_path):
     path = written(tmp_path, text)
     assert load_scenario(path).policy.candidates is None  # uniform has no use for it
     fedcs = load_scenario(path, policy={"kind": "fedcs"}).policy
-    assert (fedcs.candidates, fedcs.v) == (7, 3.0)  # its own power is that of queues
+    assert (fedcs.candidates, fedcs.v) == (7, 100.0)  # without queues it has no use for v
     turns = {"kind": "round-robin", "power": "queue"}
     assert load_scenario(path, policy=turns).policy.v == 3.0
     swept = written(tmp_path, text + "[sweep]\npolicy = ['full']\n")

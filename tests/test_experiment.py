@@ -485,7 +485,9 @@ class BrokenDevice(AbstractTrainingPool):
         for device, update in zip(devices, updates, strict=True):
             broken = np.full_like(update.delta, np.nan)
             yield (
-                LocalUpdate(delta=broken, loss=np.nan, steps=2) if device == self.device else update
+                LocalUpdate(delta=broken, loss=np.nan, square_loss=np.nan, steps=2)
+                if device == self.device
+                else update
             )
 
     def losses(self, parameters, devices, round, *, whole):  # noqa: A002 - the project's word

@@ -35,7 +35,7 @@ class FakePool(AbstractTrainingPool):
         for device in devices:
             self.trained.append((round, int(device)))
             delta = np.full(3, np.nan if device in self.broken else device + 1.0, np.float32)
-            yield LocalUpdate(delta=delta, loss=device + 1.0, steps=1)
+            yield LocalUpdate(delta=delta, loss=device + 1.0, square_loss=4.0, steps=1)
 
     def losses(self, parameters, devices, round, *, whole):  # noqa: A002 - the project's word
         del parameters

@@ -36,7 +36,7 @@ class FakePool(AbstractTrainingPool):
             if device in self.broken:
                 delta[1] = self.broken[device]
             loss = np.nan if device in self.broken else 10.0 * device
-            yield LocalUpdate(delta=delta, loss=loss, steps=1)
+            yield LocalUpdate(delta=delta, loss=loss, square_loss=loss**2, steps=1)
 
     def losses(self, parameters, devices, round, *, whole):  # noqa: A002 - the project's word
         del parameters, round

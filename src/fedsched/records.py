@@ -67,6 +67,7 @@ class Experience:
 
     device: NDArray[np.int64]  # whose updates arrived and were finite
     loss: NDArray[np.float64]  # mean loss of the local steps
+    square_loss: NDArray[np.float64]  # mean of the squared losses of their samples
     norm: NDArray[np.float64]  # Euclidean norm of the update
     update: NDArray[np.float32] | None  # the updates themselves, for policies that keep them
 

@@ -259,12 +259,14 @@ class _Notes:
 
     def __init__(self, *, keep: bool) -> None:
         self.loss: list[float] = []
+        self._square_loss: list[float] = []
         self._norm: list[float] = []
         self._update: list[NDArray[np.float32]] | None = [] if keep else None
 
     def passing(self, updates: Iterator[LocalUpdate]) -> Iterator[NDArray[np.float32]]:
         for update in updates:
             self.loss.append(update.loss)
+            self._square_loss.append(update.square_loss)
             self._norm.append(_norm(update))
             if self._update is not None:
                 self._update.append(update.delta)
@@ -275,6 +277,7 @@ class _Notes:
         return Experience(
             device=cohort.device[sound],
             loss=np.array(self.loss)[sound],
+            square_loss=np.array(self._square_loss)[sound],
             norm=np.array(self._norm)[sound],
             update=None
             if self._update is None or not sound

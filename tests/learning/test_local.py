@@ -85,7 +85,7 @@ def test_an_update_is_what_plain_gradient_descent_on_the_same_batches_gives():
     load_flat(model, x)
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
     samples = mine._partition.indices(3)
-    losses = []
+    losses, squares = [], []
     for batch in minibatches(samples, steps=6, batch_size=8, random=stream(5, "training", 7, 3)):
         images = (DIGITS.train_images[batch] - DIGITS.mean) / DIGITS.deviation
         logits = model(torch.tensor(images, dtype=torch.float32))
@@ -94,10 +94,15 @@ def test_an_update_is_what_plain_gradient_descent_on_the_same_batches_gives():
         loss.backward()
         optimiser.step()
         losses.append(loss.item())
+        each = functional.cross_entropy(
+            logits, torch.tensor(DIGITS.train_labels[batch]), reduction="none"
+        )
+        squares.append((each**2).mean().item())
     y = torch.cat([p.detach().flatten() for p in model.parameters()]).numpy()
     assert update.delta.dtype == np.float32 and update.steps == 6
     assert update.delta == pytest.approx(y - x, rel=1e-3, abs=1e-6)
     assert update.loss == pytest.approx(np.mean(losses), rel=1e-5)
+    assert update.square_loss == pytest.approx(np.mean(squares), rel=1e-5)
 
 
 def noisy():

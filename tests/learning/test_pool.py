@@ -53,7 +53,9 @@ def some_rounds(pool):
         cohort = np.arange(number, number + 13)
         updates = list(pool.train_cohort(x, cohort, number))
         seen += [update.delta.tobytes() for update in updates]
-        seen += [repr((update.loss, update.steps)).encode() for update in updates]
+        seen += [
+            repr((update.loss, update.square_loss, update.steps)).encode() for update in updates
+        ]
         x = x + sum(update.delta for update in updates) / np.float32(len(updates))
     return [*seen, repr(pool.evaluate(x)).encode()]
 

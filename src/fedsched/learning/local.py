@@ -126,7 +126,7 @@ class LocalTrainer:
         with _reproducible(self._device, int(random.integers(2**63))):
             self._load(parameters)
             self._model.train()
-            losses = []
+            losses, of_samples = [], []
             for batch in batches:
                 images = augment(
                     dataset.train_images[batch],
@@ -134,10 +134,16 @@ class LocalTrainer:
                     crop_padding=dataset.crop_padding,
                     random=random,
                 )
-                losses.append(self._step(images, dataset.train_labels[batch]))
+                loss, of_each = self._step(images, dataset.train_labels[batch])
+                losses.append(loss)
+                of_samples.append(of_each)
             delta = (self._flat - torch.from_numpy(parameters).to(self._device)).cpu().numpy()
-        loss = torch.stack(losses).double().mean().item()
-        return LocalUpdate(delta=delta, loss=loss, steps=self._steps)
+        return LocalUpdate(
+            delta=delta,
+            loss=torch.stack(losses).double().mean().item(),
+            square_loss=torch.stack(of_samples).double().square().mean().item(),
+            steps=self._steps,
+        )
 
     def loss(
         self,
@@ -188,16 +194,20 @@ class LocalTrainer:
         pixels = torch.from_numpy(images).to(self._device, torch.float32)
         return pixels.mul_(self._scale).add_(self._shift)
 
-    def _step(self, images: NDArray[Any], labels: NDArray[np.int64]) -> Tensor:
-        logits = self._model(self._prepared(images))
-        loss = functional.cross_entropy(logits, torch.from_numpy(labels).to(self._device))
+    def _step(self, images: NDArray[Any], labels: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """One step of descent; the mean loss and, but for their signs, those of its samples."""
+        target = torch.from_numpy(labels).to(self._device)
+        # The two parts of functional.cross_entropy, as the first has the loss of every sample.
+        log_likelihood = functional.log_softmax(self._model(self._prepared(images)), dim=1)
+        loss = functional.nll_loss(log_likelihood, target)
         loss.backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             for parameter in self._trainable:
                 if parameter.grad is not None:
                     parameter.add_(parameter.grad, alpha=-self._learning_rate)
                     parameter.grad = None
-        return loss.detach()
+            of_samples = log_likelihood.gather(1, target.unsqueeze(1))
+        return loss.detach(), of_samples
 
 
 def _torch_device(name: str) -> torch.device:

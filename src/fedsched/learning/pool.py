@@ -175,8 +175,10 @@ class ProcessPool(AbstractTrainingPool):
     ) -> Iterator[LocalUpdate]:
         """Train each device from the same parameters; updates come in the order of ``devices``."""
         commands = [("train", int(device), round) for device in devices]
-        for slot, (loss, steps) in self._in_order(parameters, commands):
-            yield LocalUpdate(delta=self._rows[slot].copy(), loss=loss, steps=steps)
+        for slot, (loss, square_loss, steps) in self._in_order(parameters, commands):
+            yield LocalUpdate(
+                delta=self._rows[slot].copy(), loss=loss, square_loss=square_loss, steps=steps
+            )
 
     def losses(
         self,
@@ -341,7 +343,7 @@ def _work(pipe: "connection.Connection[Any, Any]", spec: TrainerSpec) -> None:
                     case ("train", slot, device, round_):
                         update = trainer.train(rows[0], device, round_)
                         rows[slot] = update.delta
-                        pipe.send((None, (update.loss, update.steps)))
+                        pipe.send((None, (update.loss, update.square_loss, update.steps)))
                     case ("loss", _, device, round_, whole):
                         loss = trainer.loss(rows[0], device, round_, whole=whole)
                         pipe.send((None, loss))

@@ -15,6 +15,7 @@ class LocalUpdate:
 
     delta: NDArray[np.float32]  # y - x, shape (d,)
     loss: float  # mean minibatch loss over the steps
+    square_loss: float  # mean of the squared losses of all samples of these minibatches
     steps: int
 
 

@@ -99,8 +99,20 @@ def test_algorithm_2_remembers_the_updates_of_those_that_took_part():
     policy = make_policy("clustered-similarity", uplink=LINK, draws=2)
     state = policy.init(4)
     update = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
-    one = Experience(device=np.array([1, 3]), loss=np.ones(2), norm=np.ones(2), update=update)
+    one = Experience(
+        device=np.array([1, 3]),
+        loss=np.ones(2),
+        square_loss=np.ones(2),
+        norm=np.ones(2),
+        update=update,
+    )
     state = policy.observe(state, one)
     assert state["update"].tolist() == [[0, 0], [1, 0], [0, 0], [0, 1]]
-    none = Experience(device=np.empty(0, np.int64), loss=np.empty(0), norm=np.empty(0), update=None)
+    none = Experience(
+        device=np.empty(0, np.int64),
+        loss=np.empty(0),
+        square_loss=np.empty(0),
+        norm=np.empty(0),
+        update=None,
+    )
     assert policy.observe(state, none) is state

@@ -61,7 +61,9 @@ def observe(policy, state, cohort, t):
     value = values(cohort.device, t)
     update = np.outer(value, np.linspace(1.0, 2.0, DIMENSION)).astype(np.float32)
     kept = update if policy.keeps_updates and cohort.size else None
-    seen = Experience(device=cohort.device, loss=value, norm=value, update=kept)
+    seen = Experience(
+        device=cohort.device, loss=value, square_loss=value**2, norm=value, update=kept
+    )
     return policy.observe(state, seen)
 
 

@@ -19,7 +19,8 @@ def told(t, devices, device=(), value=()):
 
 def learned(device, loss):
     loss = np.array(loss, np.float64)
-    return Experience(device=np.array(device, np.int64), loss=loss, norm=loss, update=None)
+    device = np.array(device, np.int64)
+    return Experience(device=device, loss=loss, square_loss=loss**2, norm=loss, update=None)
 
 
 def members(policy, gain, state, feedback):
@@ -77,6 +78,19 @@ def test_oort_explores_the_fastest_first_and_then_prefers_useful_devices():
     state = policy.observe(policy.init(5), learned(range(5), [1.0, 1.0, 1.0, 9.0, 9.0]))
     chosen = [members(policy, gain, state, told(t, 5)).device.tolist() for t in range(50)]
     assert all(each == [3, 4] for each in chosen)
+
+
+def test_the_utility_of_oort_is_samples_times_the_root_of_the_mean_squared_loss():
+    shares = np.array([0.1, 0.2, 0.7])
+    policy = make_policy("oort", uplink=LINK, draws=2, data_weight=shares)
+    seen = Experience(
+        device=np.array([0, 2]), loss=np.array([2.0, 1.0]), square_loss=np.array([9.0, 1.0]),
+        norm=np.ones(2), update=None,
+    )  # fmt: skip
+    utility = policy.observe(policy.init(3), seen)["utility"]
+    # In units of the mean number of samples: 3 devices x share x root of the mean square.
+    assert utility[[0, 2]] == pytest.approx([3 * 0.1 * 3.0, 3 * 0.7 * 1.0])
+    assert np.isnan(utility[1])
 
 
 def test_oort_slows_down_for_utility_when_it_stops_growing():

@@ -41,6 +41,9 @@ def test_the_approximation_ends_at_the_optimum_or_near_it_and_never_above_the_si
         assert np.all((p > 0.0) & (p <= 1.0))
         assert p.sum() <= size * (1.0 + 1e-12)
         assert (u**2 / p).sum() <= 1.2 * (u**2 / best).sum()
+    # By hand: 3 u / 53 = (0.057, 0.113, 1, 1); what is left of 3 goes to the first two.
+    by_hand = approximate_probabilities(np.array([1.0, 2.0, 20.0, 30.0]), 3)
+    assert by_hand == pytest.approx([1 / 3, 2 / 3, 1.0, 1.0])
     assert approximate_probabilities(u, size, passes=50) == pytest.approx(best, rel=1e-9)
     assert optimal_sampling_probabilities(np.ones(3), 3).tolist() == [1.0] * 3
     assert approximate_probabilities(np.ones(3), 5).tolist() == [1.0] * 3

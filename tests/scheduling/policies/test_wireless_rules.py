@@ -6,11 +6,16 @@ import pytest
 from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.randomness import stream
-from fedsched.records import Feedback
+from fedsched.records import Experience, Feedback
 from fedsched.scheduling.policies import make_policy
-from fedsched.scheduling.policies.wireless_rules import adaptive_probabilities, deadline_greedy
+from fedsched.scheduling.policies.wireless_rules import (
+    FairnessQueue,
+    adaptive_probabilities,
+    deadline_greedy,
+)
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
+SHARES = np.array([0.2, 0.3, 0.5])
 
 
 def cohorts(name, gain, draws, **options):
@@ -98,10 +103,50 @@ def test_the_fairness_queue_serves_who_has_waited():
     assert counts[:2].min() > 2 * counts[2:].max()
 
 
+def test_the_fairness_queue_by_hand():
+    power = make_policy("fairness-queue", uplink=LINK, draws=1).power
+    policy = FairnessQueue(draws=1, power=power, tradeoff=0.0, least=0.5)
+    state, chosen, waiting = policy.init(3), [], []
+    for _ in range(5):
+        decision, state = policy.decide(np.ones(3), state)
+        chosen += policy.draw(decision, stream(1, "sampling")).device.tolist()
+        waiting.append(state["waiting"].tolist())
+    assert chosen == [0, 1, 2, 0, 1]  # who has waited longest, and of those the first
+    assert waiting[:4] == [[0.0, 0.5, 0.5], [0.5, 0.0, 1.0], [1.0, 0.5, 0.5], [0.5, 1.0, 1.0]]
+    # A price on airtime large enough keeps the slow device waiting for ever.
+    fast = FairnessQueue(draws=1, power=power, tradeoff=1e6, least=0.5)
+    gain, state = np.array([0.1, 9.0, 0.1]), fast.init(3)
+    for _ in range(5):
+        decision, state = fast.decide(gain, state)
+        assert fast.draw(decision, stream(1, "sampling")).device.tolist() == [1]
+
+
 def test_adaptive_probabilities_without_a_constant_are_importance_over_root_time():
     c, t = np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 9.0])
     w = c / np.sqrt(t)
     assert adaptive_probabilities(c, t) == pytest.approx(w / w.sum(), rel=1e-12)
+
+
+def test_adaptive_sampling_learns_the_largest_update_of_each_device():
+    policy = make_policy("adaptive-sampling", uplink=LINK, draws=1, data_weight=SHARES)
+    luck = Feedback(chance=np.full((3, 3), 0.5), device=np.empty(0, np.int64), value=np.empty(0))
+
+    def chances(state):
+        return policy.decide(np.ones(3), state, luck)[0].probability
+
+    def seen(state, device, norm):
+        norm = np.array(norm)
+        told = Experience(
+            device=np.array(device), loss=norm, square_loss=norm, norm=norm, update=None
+        )
+        return policy.observe(state, told)
+
+    state = policy.init(3)
+    assert chances(state) == pytest.approx(SHARES)  # no update has been seen: all alike
+    state = seen(seen(state, [0, 1], [1.0, 5.0]), [0, 1], [3.0, 2.0])
+    wanted = SHARES * [3.0, 5.0, 4.0]  # the largest, and the mean of those for the third
+    assert chances(state) == pytest.approx(wanted / wanted.sum())
+    assert chances(seen(state, [2], [0.0])) == pytest.approx(SHARES)  # 0 would never be drawn
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 20.0])

@@ -187,9 +187,9 @@ class ActiveFL(AbstractChoicePolicy):
 class Oort(AbstractChoicePolicy):
     r"""Utility times speed, with exploration (Lai et al.).
 
-    The utility of a device that took part is :math:`n_k` times its loss then (the root of the mean
-    square of sample losses is taken as the mean loss); clipped at the 0.98 quantile, scaled to
-    [0, 1], plus :math:`\sqrt{0.1 \ln t / t_k}` for waiting since round :math:`t_k`, times
+    The utility of a device that took part is :math:`n_k` times the root of the mean squared loss
+    of the samples it then trained on; clipped at the 0.98 quantile, scaled to [0, 1], plus
+    :math:`\sqrt{0.1 \ln t / t_k}` for waiting since round :math:`t_k`, times
     :math:`(T / \tau_k)^2` if its upload would take longer than T. Of the devices whose score is at
     least 0.7 of the :math:`(1-\epsilon) m`-th best, that many are drawn in proportion to it. The
     :math:`\epsilon m` others are the fastest new ones; epsilon falls from 0.9 by 5 % a round to
@@ -227,7 +227,7 @@ class Oort(AbstractChoicePolicy):
     def observe(self, state: PolicyState, experience: Experience) -> PolicyState:
         """Utilities of the cohort; the pacer adds them up."""
         share = shares_of(self.data_weight, len(state["utility"]))[experience.device]
-        utility = len(state["utility"]) * share * experience.loss
+        utility = len(state["utility"]) * share * np.sqrt(experience.square_loss)
         now, before = state["gathered"] + np.array([utility.sum(), 0.0])
         percentile = float(state["percentile"])
         # The round was counted when it was decided; it began at 1.

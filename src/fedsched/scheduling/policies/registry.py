@@ -241,7 +241,8 @@ _OWN: dict[str, PolicyInfo] = {
     ),
     "adaptive-sampling": _choice(
         AdaptiveSampling,
-        "m draws with replacement, by 1 / root of the mean upload time",
+        "m draws with replacement, by largest update / root of the mean upload time",
+        needs=frozenset({Need.GAIN, Need.STALE}),
         unbiased="yes",
         weights=_HH,
         reference="Luo et al. 2022, arXiv 2112.11256",

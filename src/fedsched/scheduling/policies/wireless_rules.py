@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.core.checks import finite_array, positive_number, whole_number
-from fedsched.records import PerDevice
+from fedsched.records import Experience, PerDevice
 from fedsched.scheduling.policies.base import (
     AbstractChoicePolicy,
     Choice,
@@ -267,11 +267,14 @@ class AdaptiveSampling(AbstractChoicePolicy):
     """m draws with replacement, by importance over the root of the mean upload time (Luo et al.).
 
     Every draw counts: a device drawn k times has weight k p / (m omega) and sends once. The mean
-    upload time is the running mean of what the device would have needed so far.
+    upload time is the running mean of what the device would have needed so far. The importance of
+    a device is p G, where G, a bound on its gradients, is learned while training as the largest
+    update it has sent; who has sent none counts as the mean of those who have.
 
     Attributes:
-        bound: G, the bound on each device's gradients; all alike if None.
-        ratio: beta / alpha of the convergence bound, from pilot runs; 0 if not known.
+        bound: G, if it is known beforehand; then nothing is learned.
+        ratio: beta / alpha of the convergence bound in the units of G^2, from pilot runs; 0 if not
+            known.
     """
 
     bound: PerDevice | None = field(default=None, compare=False)
@@ -288,20 +291,37 @@ class AdaptiveSampling(AbstractChoicePolicy):
             )
 
     @property
+    def needs(self) -> frozenset[Need]:  # type: ignore[override]
+        """The norms of updates, unless their bounds are known."""
+        return frozenset({Need.GAIN} if self.bound is not None else {Need.GAIN, Need.STALE})
+
+    @property
     def name(self) -> str:
         """What tables and figures call it."""
         return "adaptive-sampling"
 
     def start(self, devices: int) -> PolicyState:
-        """No upload time is known."""
-        return {"mean_upload_s": np.zeros(devices), "seen": np.zeros(devices)}
+        """No upload time is known, nor any update."""
+        return {
+            "mean_upload_s": np.zeros(devices),
+            "seen": np.zeros(devices),
+            "largest": np.full(devices, np.nan),
+        }
+
+    def observe(self, state: PolicyState, experience: Experience) -> PolicyState:
+        """The largest update of each device."""
+        largest = state["largest"].copy()
+        largest[experience.device] = np.fmax(largest[experience.device], experience.norm)
+        return {**state, "largest": largest}
 
     def choose(self, seen: Seen) -> Choice:
         """Draw from the mean times, the present one included."""
         reach, now = seen.reach, np.zeros(len(seen.gain))
         now[reach] = self.power.uplink.airtime_s(seen.gain[reach], seen.power_w[reach])
         mean, count = _running(seen.state, "mean_upload_s", now, reach, None)
-        importance = seen.share if self.bound is None else seen.share * self.bound
+        importance = seen.share * (
+            _known_or_mean(seen.state["largest"]) if self.bound is None else self.bound
+        )
         omega = adaptive_probabilities(importance[reach], mean[reach], ratio=self.ratio)
         device, weight, q = draw_counted(omega, self.draws, seen)
         return Choice(
@@ -310,6 +330,14 @@ class AdaptiveSampling(AbstractChoicePolicy):
             probability=q,
             state={"mean_upload_s": mean, "seen": count},
         )
+
+
+def _known_or_mean(value: PerDevice) -> PerDevice:
+    """Values, where NaN the mean of the others; all 1 if there are none or one is 0."""
+    known = value[~np.isnan(value)]
+    if len(known) == 0 or known.min() <= 0.0:
+        return np.ones(len(value))
+    return np.where(np.isnan(value), known.mean(), value)
 
 
 def _running(
