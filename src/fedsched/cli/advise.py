@@ -1,5 +1,6 @@
 """``fedsched advise``: which m, lambda, V and design, before any training."""
 
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import click
 
 from fedsched.cli.output import print_json, print_table, track
-from fedsched.config import load_scenarios
+from fedsched.config import Scenario, load_scenarios, scenario_from
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.results.figures import FIGURE_SUFFIXES, save_figure
@@ -97,7 +98,7 @@ def command(
     if compare:
         times = dict(
             measured_times(
-                _logs(compare), target, computation_s=computation, patience=patience
+                _logs(compare, first), target, computation_s=computation, patience=patience
             )
         )  # fmt: skip
     rows: list[dict[str, Any]] = [
@@ -139,13 +140,29 @@ def command(
         click.echo(f"wrote {plot}")
 
 
-def _logs(folders: tuple[str, ...]) -> list[Any]:
+def _logs(folders: tuple[str, ...], like: Scenario) -> list[Any]:
+    """Runs on the scenario's own channel, link, data and training; the others are no evidence."""
     from fedsched.results.collect import collect_runs
 
     runs = [run.log for run in collect_runs(list(folders)).runs]
     if not runs:
         raise InputError(f"compare: there is no run that can be read in {', '.join(folders)}")
-    return runs
+    alike = [
+        log for log in runs if _setting(scenario_from(log.manifest["scenario"])) == _setting(like)
+    ]
+    if len(alike) < len(runs):
+        click.echo(f"left out: {len(runs) - len(alike)} runs of another setting", err=True)
+    if not alike:
+        raise InputError(
+            f"compare: none of the {len(runs)} runs in {', '.join(folders)} has the channel, link, "
+            "data and training of the scenario; name runs of the scenario itself"
+        )
+    return alike
+
+
+def _setting(scenario: Scenario) -> tuple[Any, ...]:
+    link = dataclasses.replace(scenario.uplink, computation_s=0.0)
+    return scenario.channel, link, scenario.data, scenario.training
 
 
 def _print(scenario: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> None:
@@ -172,9 +189,9 @@ def _print(scenario: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> 
     best, last = rows[0], rows[-1]
     click.echo(
         f"Predicted times to a test accuracy of {about['target']:g} (or any other) are in units of "
-        f"the best, which is {best['label']}; {last['label']} takes {last['relative_time']:.2f} "
-        "times as long. 'rounds ×' is relative to everybody taking part. How long the best takes "
-        "in seconds, only training can tell."
+        f"the best, which is {best['label']}; {last['label']}, the last shown, takes "
+        f"{last['relative_time']:.2f} times as long. 'rounds ×' is relative to everybody "
+        "taking part. How long the best takes in seconds, only training can tell."
     )
     if compared:
         click.echo(

@@ -474,6 +474,8 @@ class ChannelStrategy(Strategy):
         experience = Experience(
             device=np.searchsorted(now.present, member).astype(np.int64),
             loss=np.array([losses[i] for i in sound]),
+            # Nodes report means, so the spread of losses within a node is not known.
+            square_loss=np.array([losses[i] ** 2 for i in sound]),
             norm=np.array([updates[i].norm for i in sound]),
             update=np.stack([updates[i].flat() for i in sound])
             if policy.keeps_updates and sound

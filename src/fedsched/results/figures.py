@@ -18,6 +18,7 @@ __all__ = [
     "FIGURE_SUFFIXES",
     "PALETTE",
     "accuracy_figure",
+    "plain_ticks",
     "plot_cohort_sizes",
     "plot_power",
     "plot_selection",
@@ -61,6 +62,16 @@ def subplots(
     with matplotlib.rc_context({**_STYLE, "axes.prop_cycle": matplotlib.cycler(color=PALETTE)}):
         figure = figure_module.Figure(figsize=(width, height), layout="constrained")
         yield figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def plain_ticks(axis: Any) -> None:
+    """Numbers such as 0.5 and 200 on logarithmic axes, not powers of ten."""
+    ticker = require("matplotlib.ticker", extra="report", purpose="drawing figures")
+    plain = ticker.FuncFormatter(lambda value, _: f"{value:g}")
+    for each in (axis.xaxis, axis.yaxis):
+        each.set_major_formatter(plain)
+        each.set_minor_locator(ticker.LogLocator(subs=(1.2, 1.5, 2.0, 3.0, 5.0)))
+        each.set_minor_formatter(plain)
 
 
 def save_figure(figure: Any, path: str | Path) -> Path:

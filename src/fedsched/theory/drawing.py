@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsched.results.figures import subplots
+from fedsched.results.figures import plain_ticks, subplots
 from fedsched.theory.bounds import (
     corrected_bound,
     corrected_step_limit,
@@ -146,12 +146,16 @@ def advice_figure(rows: list[dict[str, Any]], about: dict[str, Any]) -> Any:
         bottom, top = axis.get_ylim()
         for factor in 2.0 ** np.arange(8):
             axis.plot(across, factor * at[0] * at[1] / across, color="#999999", linewidth=0.7)
-        axis.annotate(best["label"], at, textcoords="offset points", xytext=(6, 8), fontsize=8.5)
+        axis.annotate(
+            f"best: {best['label']}", at, textcoords="axes fraction", xytext=(0.03, 0.04),
+            fontsize=8.5, arrowprops={"arrowstyle": "-", "color": "#555555", "linewidth": 0.8},
+        )  # fmt: skip
         axis.set(
             xlim=across[[0, -1]], ylim=(bottom, top * 1.15), xlabel="time a round (s)",
             ylabel="rounds, relative to full participation",
             title="The trade-off (each grey line: twice the time)",
         )  # fmt: skip
+        plain_ticks(axis)
         axis.legend(fontsize=8.5)
         if compared:
             axis = axes[0][1]
@@ -169,4 +173,5 @@ def advice_figure(rows: list[dict[str, Any]], about: dict[str, Any]) -> Any:
                 ylabel=f"measured time to {about['target']:g} (s)",
                 title=f"Measured: rank correlation {about['rank_correlation']:.2f}",
             )  # fmt: skip
+            plain_ticks(axis)
         return figure
