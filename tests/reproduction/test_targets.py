@@ -131,3 +131,12 @@ def test_seeds_are_chosen_by_name(reproduced, tmp_path):
     assert "6 runs" in drawn(reproduced, "--seeds", "1")
     with pytest.raises(InputError, match=r"seeds must be whole numbers .* got '1;2'"):
         drawn(tmp_path, "--seeds", "1;2")
+
+
+def test_another_target_is_asked_of_the_same_runs(reproduced):
+    assert "6 runs" in drawn(reproduced, "--target", "0.4")
+    with (reproduced / "rounds" / "numbers.csv").open() as file:
+        assert {row["target"] for row in csv.DictReader(file)} == {"0.4"}
+    assert "6 runs" in drawn(reproduced)
+    with pytest.raises(InputError, match=r"target must lie in \(0, 1\), got 77"):
+        drawn(reproduced, "--target", "77")

@@ -16,7 +16,7 @@ from fedsched.config import run_name
 from fedsched.core.checks import whole_number
 from fedsched.engines import ENGINES, Job, run_jobs
 from fedsched.errors import FedschedError, InputError, UnknownNameError
-from fedsched.reproduction.scales import SCALES, make_scale
+from fedsched.reproduction.scales import SCALES, Scale, make_scale
 from fedsched.reproduction.targets import TARGETS, Product
 from fedsched.results.analysis import curve_of
 from fedsched.results.figures import save_figure
@@ -40,10 +40,14 @@ __all__ = ["command"]
 @click.option("--engine", default="local", help=f"Where runs happen: {', '.join(ENGINES)}.")
 @click.option("--address", help="Ray cluster to join, for instance auto.")
 @click.option("--seeds", metavar="LIST", help="For instance 1 or 1,2,3.  [default: the scale's]")
+@click.option(
+    "--target", "accuracy", type=float,
+    help="Test accuracy asked of i.i.d. data in figures and numbers.  [default: the scale's]",
+)  # fmt: skip
 @click.option("--draw", is_flag=True, help="Run nothing; draw from the runs in DIR as they stand.")
 def command(
     target: str, scale: str, dataset: str | None, out: str, workers: int, engine: str,
-    address: str | None, seeds: str | None, draw: bool,
+    address: str | None, seeds: str | None, accuracy: float | None, draw: bool,
 ) -> None:  # fmt: skip
     r"""Run what the figure or table TARGET of the paper needs, and draw it.
 
@@ -60,6 +64,7 @@ def command(
     size = make_scale(scale, dataset)
     if seeds is not None:
         size = dataclasses.replace(size, seeds=_seeds(seeds))
+    shown = size if accuracy is None else _asking(size, accuracy)
     chosen = list(TARGETS.values()) if target == "all" else [TARGETS[target]]
     began, folder = time.perf_counter(), Path(out)
     names = {each.name: [run_name(s) for s in each.scenarios(size)] for each in chosen}
@@ -88,7 +93,7 @@ def command(
         if names[each.name] and not groups:
             click.echo(f"{each.name}: none of its {len(names[each.name])} runs is in {folder}")
             continue
-        written = _write(folder / each.name, each.make(size, groups), each.tables(size))
+        written = _write(folder / each.name, each.make(shown, groups), each.tables(size))
         click.echo(f"{each.name}: {each.about} -> {written}")
     click.echo(f"{len(jobs)} runs, {time.perf_counter() - began:.0f} s, in {folder}")
 
@@ -100,6 +105,13 @@ def _seeds(given: str) -> tuple[int, ...]:
         raise InputError(
             f"seeds must be whole numbers with commas between them, got {given!r}; for instance 1,2"
         ) from None
+
+
+def _asking(size: Scale, accuracy: float) -> Scale:
+    """The scale with another target for i.i.d. data; its runs are the same."""
+    if not 0.0 < accuracy < 1.0:
+        raise InputError(f"target must lie in (0, 1), got {accuracy:g}; it is a test accuracy")
+    return dataclasses.replace(size, targets={**size.targets, math.inf: accuracy})
 
 
 def _with_rounds(jobs: Sequence[Job]) -> list[Job]:
