@@ -1,12 +1,9 @@
 """Who is who among nodes that come and go."""
 
 import numpy as np
-import pytest
 
-from fedsched.core.uplink import PAPER_UPLINK
-from fedsched.flower.fleet import NOBODY, Fleet, grown, merged, part_of
+from fedsched.flower.fleet import NOBODY, Fleet
 from fedsched.flower.protocol import Report
-from fedsched.scheduling.policies import make_policy, policy_names
 
 
 def told(node, device, t=0, gain=1.0):
@@ -76,46 +73,3 @@ def test_a_fleet_comes_back_as_it_was_saved():
     assert np.array_equal(back.heard, fleet.heard)
     empty = Fleet.from_arrays(Fleet().arrays())
     assert len(empty) == 0 and empty.trouble == {}
-
-
-def marked(policy, devices):
-    """A state whose every number is another."""
-    state = policy.init(devices)
-    return {n: 1.0 + np.arange(v.size, dtype=float).reshape(v.shape) for n, v in state.items()}
-
-
-@pytest.mark.parametrize("name", list(policy_names()))
-@pytest.mark.parametrize("devices", [1, 2, 3])
-def test_state_grows_parts_and_merges_by_device(name, devices):
-    policy = make_policy(name, uplink=PAPER_UPLINK, draws=2)
-    state, fresh = marked(policy, devices), policy.init(devices + 2)
-    larger = grown(policy, state, devices, devices + 2)
-    assert {n: v.shape for n, v in larger.items()} == {n: v.shape for n, v in fresh.items()}
-    chosen = np.array([0, devices + 1])
-    part = part_of(policy, larger, devices + 2, chosen)
-    assert {n: v.shape for n, v in part.items()} == {n: v.shape for n, v in policy.init(2).items()}
-    whole = merged(policy, larger, part, devices + 2, chosen)
-    for key, value in larger.items():
-        assert np.array_equal(whole[key], value, equal_nan=True)
-        if value.shape[:1] == (devices + 2,) and key != "gathered":
-            assert np.array_equal(value[:devices], state[key])
-            assert np.array_equal(value[devices:], fresh[key][devices:], equal_nan=True)
-
-
-def test_others_stay_as_they_were_while_some_move_on():
-    policy = make_policy("oort", uplink=PAPER_UPLINK, draws=2)
-    state, chosen = marked(policy, 2), np.array([1])
-    part = {n: v + 10.0 for n, v in part_of(policy, state, 2, chosen).items()}
-    whole = merged(policy, state, part, 2, chosen)
-    assert whole["utility"].tolist() == [1.0, 12.0]
-    assert whole["gathered"].tolist() == [11.0, 12.0]  # of the run, not of two devices
-    assert state["utility"].tolist() == [1.0, 2.0]
-
-
-def test_rows_without_a_length_take_that_of_the_first_update():
-    policy = make_policy("clustered-similarity", uplink=PAPER_UPLINK, draws=2)
-    state, chosen = policy.init(3), np.array([0, 2])
-    part = {**part_of(policy, state, 3, chosen), "update": np.ones((2, 4))}
-    whole = merged(policy, state, part, 3, chosen)
-    assert whole["update"].tolist() == [[1.0] * 4, [0.0] * 4, [1.0] * 4]
-    assert grown(policy, whole, 3, 4)["update"].shape == (4, 4)

@@ -31,6 +31,7 @@ from fedsched.cli.report import command
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError
 from fedsched.flower import ChannelStrategy
+from fedsched.flower import present as present_module
 from fedsched.flower import strategy as module
 from fedsched.flower.protocol import CHANNEL_QUERY
 from fedsched.results.checkpoint import read_checkpoint
@@ -182,13 +183,13 @@ def test_a_new_node_starts_with_an_empty_queue(tmp_path, monkeypatch):
     assert before.max() > 0.0
     grid.join(3)
     decided = []
-    schedule_round = module.schedule_round
+    schedule_round = present_module.schedule_round
 
     def spy(**given):
         decided.append(given["state"].policy["queue"])
         return schedule_round(**given)
 
-    monkeypatch.setattr(module, "schedule_round", spy)
+    monkeypatch.setattr(present_module, "schedule_round", spy)
     run(grid, tmp_path, 4, "lyapunov")
     assert np.array_equal(decided[0], [*before, 0.0])
     assert len(queue(tmp_path)) == 4

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from fedsched.flower.protocol import Report
 from fedsched.records import PerDevice
-from fedsched.scheduling.policies import AbstractPolicy, PolicyState
 
-__all__ = ["Fleet", "grown", "merged", "part_of"]
+__all__ = ["NOBODY", "Fleet", "Task"]
 
 _log = logging.getLogger("flwr.fedsched")  # shown beside Flower's own lines
 _LONGEST_REST = 64  # rounds
@@ -150,55 +149,3 @@ class Fleet:
 def _by_number(name: str) -> tuple[int, int, str]:
     """Names that are numbers first, by size; then the others by letter."""
     return (0, int(name), name) if name.isdecimal() else (1, 0, name)
-
-
-# --- a policy's state over a fleet that changes -------------------------------------------------
-
-
-def _per_device(policy: AbstractPolicy, devices: int) -> set[str]:
-    """Which arrays of a policy's state have one row a device."""
-    now, more = policy.init(devices), policy.init(devices + 1)
-    return {name for name in now if now[name].shape != more[name].shape}
-
-
-def grown(policy: AbstractPolicy, state: PolicyState, before: int, devices: int) -> PolicyState:
-    """The state with new devices at its end, which start as every device did: an empty queue."""
-    if devices == before:
-        return state
-    begin = policy.init(devices)
-    if before == 0:
-        return begin
-    larger = dict(state)
-    for name in _per_device(policy, before):
-        fresh = begin[name][before:]
-        if fresh.shape[1:] != state[name].shape[1:]:  # rows that were empty until they were used
-            fresh = np.zeros((devices - before, *state[name].shape[1:]))
-        larger[name] = np.concatenate([state[name], fresh])
-    return larger
-
-
-def part_of(
-    policy: AbstractPolicy, state: PolicyState, devices: int, chosen: NDArray[np.int64]
-) -> PolicyState:
-    """The state of some devices alone."""
-    rows = _per_device(policy, devices)
-    return {name: value[chosen] if name in rows else value for name, value in state.items()}
-
-
-def merged(
-    policy: AbstractPolicy,
-    state: PolicyState,
-    part: PolicyState,
-    devices: int,
-    chosen: NDArray[np.int64],
-) -> PolicyState:
-    """The state of all devices after some have moved on; the others stay as they were."""
-    rows = _per_device(policy, devices)
-    whole = dict(part)
-    for name in rows:
-        old = state[name]
-        if old.shape[1:] != part[name].shape[1:]:
-            old = np.zeros((devices, *part[name].shape[1:]))
-        whole[name] = old.copy()
-        whole[name][chosen] = part[name]
-    return whole

@@ -22,10 +22,12 @@ from numpy.typing import NDArray
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.core.uplink import PAPER_UPLINK, Uplink
 from fedsched.errors import InputError
-from fedsched.flower.fleet import Fleet, grown, merged, part_of
+from fedsched.flower.exchange import content_of, exchange, reports_in
+from fedsched.flower.fleet import Fleet
 from fedsched.flower.folder import RunFolder
 from fedsched.flower.model import Arrays, Update, arrays_of, moved, record_of, update_in
 from fedsched.flower.optimiser import ServerOptimiser
+from fedsched.flower.present import grown, merged, part_of, schedule_present
 from fedsched.flower.protocol import (
     CHANNEL_QUERY,
     FEEDBACK_QUERY,
@@ -36,16 +38,15 @@ from fedsched.flower.protocol import (
     mean_metrics,
     number_in,
 )
+from fedsched.flower.settings import described, refuse_shares
 from fedsched.randomness import stream
-from fedsched.records import Cohort, Decision, Experience, PerDevice, ScheduledRound, TrainedRound
+from fedsched.records import Experience, PerDevice, ScheduledRound, TrainedRound
 from fedsched.scheduling.policies import (
     AbstractChoicePolicy,
     AbstractPolicy,
     PolicyState,
     make_policy,
 )
-from fedsched.simulation import FEEDBACK_BITS, ScheduleState, schedule_round
-from fedsched.wireless import AbstractMemorylessChannel
 
 __all__ = ["ChannelStrategy"]
 
@@ -65,21 +66,6 @@ class _State:
     policy: PolicyState = field(default_factory=dict)
     spent_w: PerDevice = field(default_factory=lambda: np.empty(0))  # sum of P q of each device
     joined: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Reported(AbstractMemorylessChannel):
-    """The channel as the nodes have reported it."""
-
-    gain: PerDevice
-
-    @property
-    def devices(self) -> int:
-        return len(self.gain)
-
-    def draw(self, rng: np.random.Generator) -> PerDevice:
-        del rng
-        return self.gain
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -155,7 +141,7 @@ class ChannelStrategy(Strategy):
         if not 0.0 <= fraction_evaluate <= 1.0:
             raise InputError(f"fraction_evaluate must lie in [0, 1], got {fraction_evaluate}")
         self._given, self._draws, self._options = policy, draws, dict(options or {})
-        _refuse_shares(policy, self._options)
+        refuse_shares(policy, self._options)
         self._uplink_given, self._budget_w = uplink, budget_w
         self._seed, self._folder_path = seed, Path(folder)
         self._optimiser_given = optimiser
@@ -232,7 +218,7 @@ class ChannelStrategy(Strategy):
         server_round = self._state.round + 1  # Flower counts from 1
         before = record_of(self._model)
         messages = self.configure_train(server_round, before, train_config, grid)
-        replies = _exchange(grid, messages, self._timeout_s)
+        replies = exchange(grid, messages, self._timeout_s)
         _, trained = self.aggregate_train(server_round, replies)
         record = record_of(self._model)
         if trained is not None:
@@ -240,9 +226,7 @@ class ChannelStrategy(Strategy):
         measured = None
         asked = self.configure_evaluate(server_round, record, evaluate_config, grid)
         if asked:
-            measured = self.aggregate_evaluate(
-                server_round, _exchange(grid, asked, self._timeout_s)
-            )
+            measured = self.aggregate_evaluate(server_round, exchange(grid, asked, self._timeout_s))
             if measured is not None:
                 result.evaluate_metrics_clientapp[server_round] = measured
         if evaluate_fn is not None:
@@ -347,7 +331,7 @@ class ChannelStrategy(Strategy):
             Message(RecordDict({RECORD: wanted}), node, CHANNEL_QUERY, ttl=self._query_timeout_s)
             for node in ask
         ]
-        heard = _reports(_exchange(grid, messages, self._query_timeout_s))
+        heard = reports_in(exchange(grid, messages, self._query_timeout_s))
         answered = {node for node, _ in heard}
         fleet = fleet.hear(heard).met(answered, "answer").miss(set(ask) - answered, t, "answer")
         new = len(fleet) - before
@@ -362,35 +346,25 @@ class ChannelStrategy(Strategy):
     def _schedule(
         self, grid: Grid, present: NDArray[np.int64], arrays: ArrayRecord, t: int
     ) -> ScheduledRound:
-        """One round on air over the devices that are present; the others are as if not there."""
-        state, devices = self._state, len(self._state.fleet)
-        if not len(present):
-            return _nobody(t, devices)
+        """One round on air; what each device spends is counted."""
 
-        def measure(kind: str, places: NDArray[np.int64]) -> NDArray[np.float64]:
-            return self._feedback(grid, kind, present[places], arrays)
+        def measure(kind: str, devices: NDArray[np.int64]) -> NDArray[np.float64]:
+            return self._feedback(grid, kind, devices, arrays)
 
-        done, after = schedule_round(
-            channel=_Reported(gain=state.fleet.gain[present]),
+        state = self._state
+        done, policy = schedule_present(
             policy=self._policy,
             uplink=self._uplink,
             seed=self._seed,
-            state=ScheduleState(
-                round=t,
-                channel={},
-                policy=part_of(self._policy, state.policy, devices, present),
-            ),
+            round=t,
+            gain=state.fleet.gain,
+            present=present,
+            state=state.policy,
             measure=measure,
-            feedback_bits=FEEDBACK_BITS,
         )
-        whole = _over_all(done, present, devices)
-        decision = whole.decision
-        self._state = replace(
-            state,
-            policy=merged(self._policy, state.policy, after.policy, devices, present),
-            spent_w=state.spent_w + decision.power_w * decision.probability,
-        )
-        return whole
+        spent_w = state.spent_w + done.decision.power_w * done.decision.probability
+        self._state = replace(state, policy=policy, spent_w=spent_w)
+        return done
 
     def _feedback(
         self, grid: Grid, kind: str, devices: NDArray[np.int64], arrays: ArrayRecord
@@ -403,7 +377,7 @@ class ChannelStrategy(Strategy):
             for node in node_of
         ]
         answer = np.full(len(devices), np.nan)
-        for reply in _exchange(grid, messages, self._query_timeout_s):
+        for reply in exchange(grid, messages, self._query_timeout_s):
             place = node_of.get(reply.metadata.src_node_id)
             record = reply.content.get(RECORD) if reply.has_content() else None
             if place is not None and isinstance(record, ConfigRecord):
@@ -426,7 +400,7 @@ class ChannelStrategy(Strategy):
         losses: list[float] = []
         reports: list[tuple[int, Report]] = []
         for place, (node, device) in enumerate(zip(now.nodes, names, strict=True)):
-            content, error = _content_of(by_node.get(node))
+            content, error = content_of(by_node.get(node))
             report = Report.read(content)
             # One that calls itself otherwise by now is asked again, and then has its place.
             if report is not None and report.device == device:
@@ -538,16 +512,12 @@ class ChannelStrategy(Strategy):
 
     def _scenario(self, num_rounds: int) -> dict[str, Any]:
         """What the run depends on, in the sections that fedsched's reports know."""
-        if isinstance(self._given, str):
-            policy = {"kind": self._given, "draws": self._draws, **self._options}
-        else:
-            policy = {"kind": self._given.name, **_plain(self._given)}
         taken = self._optimiser_given
         training = {} if taken is None else {"optimiser": type(taken).__name__}
         link = dataclasses.asdict(self._uplink)
         return {
             "run": {"rounds": num_rounds, "seed": self._seed},
-            "policy": policy,
+            "policy": described(self._given, self._draws, self._options),
             "channel": {
                 "kind": "reported",
                 "max_age_rounds": self._max_age_rounds,
@@ -562,90 +532,3 @@ class ChannelStrategy(Strategy):
             "update_bits": self._uplink.bits,
             "model": [[name, *each.shape] for name, each in self._model.items()],
         }
-
-
-def _plain(policy: AbstractPolicy) -> dict[str, Any]:
-    """The fields of a policy as a manifest can hold them, such as its design in words."""
-    if not dataclasses.is_dataclass(policy):
-        return {}
-    fields = {each.name: getattr(policy, each.name) for each in dataclasses.fields(policy)}
-    return {
-        name: repr(value) if dataclasses.is_dataclass(value) else value
-        for name, value in fields.items()
-        if isinstance(value, str | int | float) or dataclasses.is_dataclass(value)
-    }
-
-
-def _refuse_shares(policy: str | AbstractPolicy, options: Mapping[str, Any]) -> None:
-    shares = options.get("data_weight", getattr(policy, "data_weight", None))
-    if shares is not None:
-        raise InputError(
-            "data_weight must be None in a federation, where devices come and go and each that is "
-            "present counts the same; leave it out"
-        )
-
-
-def _content_of(reply: Message | None) -> tuple[RecordDict, str]:
-    """What a reply holds, and why it holds nothing."""
-    if reply is None:
-        return RecordDict(), "it did not come"
-    if reply.has_error():
-        return RecordDict(), f"its node failed: {reply.error.reason}"
-    return reply.content, ""
-
-
-def _exchange(grid: Grid, messages: Iterable[Message], timeout_s: float) -> list[Message]:
-    """Send messages and wait for replies; nothing is sent where there is nothing to say."""
-    waiting = list(messages)
-    return list(grid.send_and_receive(waiting, timeout=timeout_s)) if waiting else []
-
-
-def _reports(replies: Iterable[Message]) -> list[tuple[int, Report]]:
-    """The reports in replies, each with its node. An error that the link sends has none."""
-    found = []
-    for reply in replies:
-        node = reply.metadata.src_node_id
-        content, error = _content_of(reply)
-        report = Report.read(content)
-        if report is None:
-            _log.warning("node %d did not tell its gain: %s", node, error or "it says nothing")
-        else:
-            found.append((node, report))
-    return found
-
-
-def _nobody(t: int, devices: int) -> ScheduledRound:
-    """A round in which no device is there."""
-    none = np.zeros(devices)
-    return ScheduledRound(
-        round=t,
-        gain=np.full(devices, np.nan),
-        queue=None,
-        decision=Decision(probability=none, draw_probability=None, power_w=none, residual=0.0),
-        cohort=Cohort(device=np.empty(0, dtype=np.int64), weight=np.empty(0)),
-        upload_s=np.empty(0),
-    )
-
-
-def _over_all(done: ScheduledRound, present: NDArray[np.int64], devices: int) -> ScheduledRound:
-    """A round of the present devices as one of all: those who are not there have q = 0."""
-    decision, cohort = done.decision, done.cohort
-
-    def spread(value: PerDevice, fill: float = 0.0) -> PerDevice:
-        whole = np.full(devices, fill)
-        whole[present] = value
-        return whole
-
-    return replace(
-        done,
-        gain=spread(done.gain, np.nan),
-        queue=None if done.queue is None else spread(done.queue),
-        decision=Decision(
-            probability=spread(decision.probability),
-            draw_probability=None,
-            power_w=spread(decision.power_w),
-            residual=decision.residual,
-            deterministic=decision.deterministic,
-        ),
-        cohort=replace(cohort, device=present[cohort.device]),
-    )
