@@ -175,11 +175,16 @@ def baseline_of(group: Group, groups: Sequence[Group]) -> Group | None:
     if group.fields.get("policy.kind") == "uniform":
         return None
     for other in groups:
-        left_out = other.unread | {"policy.kind"}
-        ours, theirs = (
-            {name: value for name, value in each.fields.items() if name not in left_out}
-            for each in (group, other)
-        )
-        if other.fields.get("policy.kind") == "uniform" and ours == theirs:
+        # A field of the policy that one of the two does not have cannot tell them apart.
+        shared = {
+            n for n in group.fields.keys() | other.fields.keys() if not _one_sided(n, group, other)
+        }
+        names = shared - other.unread - {"policy.kind"}
+        alike = all(group.fields.get(n) == other.fields.get(n) for n in names)
+        if other.fields.get("policy.kind") == "uniform" and alike:
             return other
     return None
+
+
+def _one_sided(name: str, group: Group, other: Group) -> bool:
+    return name.startswith("policy.") and not (name in group.fields and name in other.fields)

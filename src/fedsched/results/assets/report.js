@@ -531,7 +531,7 @@ function configurations(answers) {
       line ? cell("rounds_to_target", line.rounds, fixed(line.rounds, Number.isInteger(line.rounds) ? 0 : 1)) : cell("rounds_to_target", null, "–", { class: "never" }),
       gain ? cell("speedup", gain.ratio, gain.low === null ? times(gain.ratio) : [`${times(gain.ratio)} `, make("small", { "data-low": gain.low, "data-high": gain.high }, `${times(gain.low)} to ${times(gain.high)}`)])
            : cell("speedup", null, groups.some((each) => each.baseline === k) ? "baseline" : "–", { class: "never" }),
-      cell("airtime_s_per_round", group.airtime_s_per_round, `${group.airtime_s_per_round.toPrecision(3)} s${group.feedback_s_per_round ? `, of which feedback ${group.feedback_s_per_round.toPrecision(2)} s` : ""}`),
+      cell("airtime_s_per_round", group.airtime_s_per_round, `${group.airtime_s_per_round.toPrecision(3)} s${group.feedback_s_per_round ? ` (reports ${(1000 * group.feedback_s_per_round).toPrecision(2)} ms)` : ""}`),
       cell("devices_per_round", group.devices_per_round, group.devices_per_round.toFixed(2)),
       cell("best_accuracy", group.best_accuracy, group.best_accuracy.toFixed(4)),
       cell("seeds", group.runs.length, String(group.runs.length)));
