@@ -127,7 +127,7 @@ def time_to_target(scale: Scale, lines: Mapping[str, Reach], never: Sequence[str
         for label, line in lines.items():
             axis.plot(grid, line.airtime_s + grid * line.rounds, label=label)
         for label in never:
-            axis.plot([], [], color="#999999", linestyle=":", label=f"{label}: never")
+            axis.plot([], [], color="#999999", linestyle=":", label=label)
         if lines:
             best = [min(line.time_s(c) for line in lines.values()) for c in grid]
             axis.plot(grid, best, color="#888888", linewidth=5, alpha=0.35, label="fastest")

@@ -158,7 +158,8 @@ def _time_to_target(scale: Scale, groups: Sequence[Group]) -> Product:
         for piece in envelope(lines)
     ]  # fmt: skip
     never = [
-        group.label for group in groups
+        f"{group.label}: {'never' if all(log.finished for log in group.logs) else 'not yet'}"
+        for group in groups
         if group.fields["policy.kind"] == "lyapunov" and group.label not in lines
     ]  # fmt: skip
     return Product(figure=drawing.time_to_target(scale, lines, never), rows=rows)
