@@ -56,6 +56,7 @@ def main(grid, context):  # noqa: ARG001 - Flower passes it
         seed=SCENARIO.run.seed,
         uplink=uplink,
         min_nodes=DEVICES,
+        query_timeout_s=240,  # the first answer waits for processes that import torch
     )
 
     def evaluate(server_round, arrays):
@@ -68,7 +69,7 @@ def main(grid, context):  # noqa: ARG001 - Flower passes it
         grid,
         ArrayRecord({"x": Array(x)}),
         num_rounds=SCENARIO.run.rounds,
-        timeout=120,
+        timeout=240,
         evaluate_fn=evaluate,
     )
 

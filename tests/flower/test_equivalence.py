@@ -50,7 +50,7 @@ def both(tmp_path_factory):
     }
     done = subprocess.run(
         [sys.executable, "-c", "from simulated import run; run()"],
-        env=env, cwd=place, timeout=300, capture_output=True, text=True,
+        env=env, cwd=place, timeout=600, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     run(load_scenario(place / "scenario.toml"), place / "simulator")
