@@ -22,7 +22,15 @@ from fedsched.learning.pool import AbstractTrainingPool, training_pool
 from fedsched.learning.updates import LocalUpdate
 from fedsched.results.checkpoint import rounds_done
 from fedsched.results.groups import group_runs
-from fedsched.results.runlog import MANIFEST, MODEL, ROUNDS, SCHEMA, read_manifest, read_run
+from fedsched.results.runlog import (
+    MANIFEST,
+    MODEL,
+    ROUNDS,
+    SCHEMA,
+    pack_run,
+    read_manifest,
+    read_run,
+)
 from fedsched.wireless import Trace, make_channel, record, write_trace
 
 ROUNDS_IN_ALL, CHECKPOINT_EVERY = 30, 4
@@ -618,3 +626,16 @@ def test_a_run_stopped_near_its_goal_ends_where_it_would_have(tmp_path, back):
 def test_an_impossible_goal_is_refused():
     with pytest.raises(InputError, match=r"run.stop_accuracy must lie in \(0, 1\], got 77.5"):
         scenario_from(table(run={"stop_accuracy": 77.5}))
+
+
+def test_a_packed_run_is_passed_over_if_finished_and_never_written_over(finished, tmp_path):
+    whole = pack_run(finished, tmp_path / "whole")
+    before = (whole / ROUNDS).read_bytes()
+    assert run(SCENARIO, whole).rounds == ROUNDS_IN_ALL
+    assert (whole / ROUNDS).read_bytes() == before
+
+    part = pack_run(stopped(tmp_path / "part", 18), tmp_path / "packed")
+    before = (part / ROUNDS).read_bytes()
+    with pytest.raises(InputError, match="is a packed copy of a run that was not finished"):
+        run(SCENARIO, part)
+    assert (part / ROUNDS).read_bytes() == before

@@ -25,6 +25,7 @@ from fedsched.results.files import alone, atomic_path, output_folder
 from fedsched.results.runlog import (
     MANIFEST,
     MODEL,
+    PACKED,
     LogWriter,
     RunLog,
     read_manifest,
@@ -85,6 +86,8 @@ def run(
             leftover.unlink(missing_ok=True)
         if (folder / MANIFEST).is_file():
             _check_same(folder, scenario)
+            if PACKED in read_manifest(folder):
+                return _packed(folder)
             _set_length(folder, scenario)
         if not (folder / MODEL).is_file():
             channel = make_channel(scenario.channel.kind, scenario.channel.devices)
@@ -286,6 +289,17 @@ def _streak(folder: Path, scenario: Scenario, rounds: int) -> int:
             if streak == _LASTING:
                 break
     return streak
+
+
+def _packed(folder: Path) -> RunLog:
+    """A packed run that is finished is done; another cannot go on, and is not written over."""
+    log = read_run(folder)
+    if not log.finished:
+        raise InputError(
+            f"out: {str(folder)!r} is a packed copy of a run that was not finished, without the "
+            "checkpoint it would go on from; choose another folder"
+        )
+    return log
 
 
 def _set_length(folder: Path, scenario: Scenario) -> None:

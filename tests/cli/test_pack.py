@@ -33,3 +33,11 @@ def test_runs_are_not_packed_over_themselves(tmp_path):
 def test_a_folder_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(InputError, match="there is no folder"):
         pack(tmp_path / "none", "--out", tmp_path / "small")
+
+
+def test_runs_of_one_name_are_not_written_over_each_other(tmp_path):
+    write_grid(tmp_path / "a", seeds=(1,), kinds={("uniform", 1): (0.1, 1.0)})
+    write_grid(tmp_path / "b", seeds=(2,), kinds={("uniform", 1): (0.1, 1.0)})
+    (tmp_path / "b" / "uniform-m1-seed2").rename(tmp_path / "b" / "uniform-m1-seed1")
+    with pytest.raises(InputError, match="several folders are called 'uniform-m1-seed1'"):
+        pack(tmp_path, "--out", tmp_path / "small")

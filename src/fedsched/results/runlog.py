@@ -41,6 +41,7 @@ SCHEMA = 1
 GROUPS = 10  # devices are followed in this many groups of neighbours
 
 MANIFEST, ROUNDS, MODEL = "manifest.json", "rounds.arrows", "model.npz"
+PACKED = "packed_finished"  # in the manifest of a packed copy: whether its run had come to its end
 
 _PACKAGES = ("fedsched", "numpy", "torch", "pyarrow")
 _NUMBERS = (
@@ -228,7 +229,7 @@ def pack_run(folder: str | Path, target: Path) -> Path:
         arrow.ipc.new_stream(str(aside), log.table.schema, options=options) as writer,
     ):
         writer.write_table(log.table.combine_chunks())
-    content = {**log.manifest, "packed_finished": log.finished}
+    content = {**log.manifest, PACKED: log.finished}
     with atomic_path(target / MANIFEST) as aside:
         aside.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     return target
@@ -241,7 +242,7 @@ def read_run(folder: str | Path) -> RunLog:
     manifest = read_manifest(place)
     path = place / ROUNDS
     # Asked first: a run may end while its log is read.
-    finished = (place / MODEL).is_file() or bool(manifest.get("packed_finished"))
+    finished = (place / MODEL).is_file() or bool(manifest.get(PACKED))
     try:
         content = path.read_bytes()
         reader = arrow.ipc.open_stream(io.BytesIO(content))
