@@ -187,6 +187,7 @@ class ChannelStrategy(Strategy):
         self._model = arrays_of(initial_arrays)
         self._uplink = self._make_uplink()
         self._policy = self._make_policy(self._uplink)
+        self.summary()
         result = Result()
         with RunFolder(self._folder_path, self._scenario(num_rounds), self._about()) as folder:
             self._restore(folder)
