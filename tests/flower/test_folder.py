@@ -110,3 +110,13 @@ def test_importing_fedsched_does_not_import_flower():
     code = "import sys, fedsched, fedsched.cli; print([m for m in sys.modules if 'flwr' in m])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_model_keeps_the_names_of_its_arrays_whatever_they_are(tmp_path):
+    model = {"file": np.arange(3, dtype=np.float32), "net.0/bias": np.int64(7)}
+    with RunFolder(tmp_path, {"run": {"seed": 1}}, {}) as folder:
+        folder.finish(model)
+    with np.load(tmp_path / "model.npz", allow_pickle=False) as saved:
+        assert saved.files == list(model)
+        assert saved["file"].tolist() == [0.0, 1.0, 2.0]
+        assert saved["net.0/bias"] == 7

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, final
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,5 +129,8 @@ class RunFolder:
 
     def finish(self, model: Arrays) -> None:
         """Leave the model, by the names of its arrays."""
-        with atomic_path(self._folder / MODEL) as aside, aside.open("wb") as file:
-            np.savez(file, **model)  # type: ignore[arg-type]
+        # What savez writes, but savez itself has no room for an array called "file".
+        with atomic_path(self._folder / MODEL) as aside, ZipFile(aside, "w") as archive:
+            for name, value in model.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, np.asarray(value), allow_pickle=False)
