@@ -1,6 +1,5 @@
 """Runs: a scenario becomes a run folder, and a run folder that is not finished goes on."""
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from fedsched.assembly import about_run, about_trace, policy_of, trainer_spec_of, uplink_of
 from fedsched.config import Scenario, scenario_from
-from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.learning.pool import AbstractTrainingPool, training_pool
-from fedsched.learning.spec import TrainerSpec
-from fedsched.records import PerDevice, TrainedRound
+from fedsched.records import TrainedRound
+from fedsched.replay import replay
 from fedsched.results.checkpoint import (
     Checkpoint,
     read_checkpoint,
@@ -33,12 +32,11 @@ from fedsched.results.runlog import (
     write_manifest,
 )
 from fedsched.results.tensorboard import EventFollower, events_are_current, write_events
-from fedsched.scheduling.policies import AbstractPolicy, make_policy, policy_info, reads_of
 from fedsched.simulation import ScheduleState, start, train
-from fedsched.wireless import AbstractChannel, Trace, make_channel
+from fedsched.wireless import AbstractChannel, make_channel
 from fedsched.wireless.clock import round_airtime_s
 
-__all__ = ["Progress", "policy_of", "run", "trainer_spec_of", "uplink_of"]
+__all__ = ["Progress", "run"]
 
 _LASTING = 5  # measurements in a row at or above ``run.stop_accuracy`` that end a run
 _LENGTH = (("run", "rounds"), ("run", "stop_accuracy"))  # fields that say only when a run ends
@@ -64,6 +62,7 @@ def run(
     progress: Callable[[Progress], None] | None = None,
     tensorboard: bool = False,
     wait_s: float = 0.0,
+    training_of: str | Path | None = None,
 ) -> RunLog:
     """Run a scenario to its end in the folder ``out``, from wherever it stands there.
 
@@ -79,6 +78,8 @@ def run(
         progress: told after every round.
         tensorboard: also write TensorBoard events, live, beside the log.
         wait_s: how long to wait for another process that is running the folder.
+        training_of: folder of a run whose cohorts and weights are the same over its own channel:
+            what it has trained is taken over instead of trained again. See ``replay``.
     """
     folder = output_folder("out", out)
     with alone(folder, wait_s):
@@ -91,6 +92,8 @@ def run(
             _set_length(folder, scenario)
         if not (folder / MODEL).is_file():
             channel = make_channel(scenario.channel.kind, scenario.channel.devices)
+            if training_of is not None and not rounds_done(folder):
+                replay(scenario, folder, channel, training_of)
             spec = trainer_spec_of(scenario, channel.devices, torch_device)
             with (
                 _events(folder, scenario, tensorboard) as log_grew,
@@ -115,16 +118,7 @@ def _go_on(
     seed, last_round = scenario.run.seed, scenario.run.rounds - 1
     checkpoint = read_checkpoint(folder)
     if checkpoint is None:
-        about = {
-            "update_bits": uplink.bits,
-            "unread": _unread(scenario),
-            "devices": channel.devices,
-            # Updates out of memory are of older models, whoever takes part.
-            "biased": policy_info(scenario.policy.kind).biased
-            or scenario.training.aggregator == "memory",
-            **_about_trace(channel),
-        }
-        write_manifest(folder, scenario.as_dict(), about)
+        write_manifest(folder, scenario.as_dict(), about_run(scenario, channel, uplink))
         begin = start(channel=channel, policy=policy, seed=seed)
         checkpoint = Checkpoint(
             round=0, log_length=0, airtime_s=0.0, parameters=pool.initial_parameters,
@@ -207,72 +201,6 @@ def _progress(
     )
 
 
-def uplink_of(scenario: Scenario, parameters: int) -> Uplink:
-    """The link of a scenario, for a model with so many parameters."""
-    section = scenario.uplink
-    return Uplink(
-        bits=32.0 * parameters if section.bits is None else section.bits,
-        bandwidth_hz=section.bandwidth_hz,
-        noise_w=section.noise_w,
-        max_power_w=section.max_power_w,
-    )
-
-
-def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
-    """The policy of a scenario."""
-    section = scenario.policy
-    return make_policy(
-        section.kind,
-        uplink=uplink,
-        draws=section.draws,
-        design=section.design,
-        v=section.v,
-        lam=section.lam,
-        budget_w=scenario.uplink.budget_w,
-        floor=section.qmin,
-        as_printed=section.as_printed,
-        power=section.power,
-        start=section.start,
-        scale_v=section.scale_v,
-        candidates=section.candidates,
-        deadline_s=section.deadline_s,
-        rho=section.rho,
-        data_weight=_data_weight(scenario),
-    )
-
-
-def _data_weight(scenario: Scenario) -> PerDevice | None:
-    """Each device's share of the data where sizes differ; None where all have the same."""
-    sizes = scenario.data.samples
-    if isinstance(sizes, int):
-        return None
-    return np.array(sizes, dtype=np.float64) / sum(sizes)
-
-
-def _unread(scenario: Scenario) -> list[str]:
-    """Fields of the scenario that its policy does not read."""
-    reads = reads_of(scenario.policy.kind, scenario.policy.power)
-    names = {each.name for each in dataclasses.fields(scenario.policy)} - {"kind"}
-    return sorted(f"policy.{name}" for name in names - reads)
-
-
-def trainer_spec_of(scenario: Scenario, devices: int, torch_device: str) -> TrainerSpec:
-    """How to build what trains a scenario's devices."""
-    sizes = scenario.data.samples
-    return TrainerSpec(
-        dataset=scenario.data.name,
-        model=scenario.training.model,
-        alpha=scenario.data.alpha,
-        devices=devices,
-        steps=scenario.training.steps,
-        batch_size=scenario.training.batch_size,
-        learning_rate=scenario.training.learning_rate,
-        seed=scenario.run.seed,
-        size=sizes if isinstance(sizes, int) else np.array(sizes, dtype=np.int64),
-        torch_device=torch_device,
-    )
-
-
 def _next_streak(streak: int, accuracy: float, goal: float | None) -> int:
     """Measurements in a row at or above the goal, after one more round (NaN: not measured)."""
     if goal is None or np.isnan(accuracy):
@@ -341,20 +269,12 @@ def _check_same(folder: Path, scenario: Scenario) -> None:
                 )
     trace = Path(scenario.channel.kind)
     if "trace" in manifest and trace.is_file():  # a finished run outlives its trace
-        old, new = manifest["trace"], _about_trace(make_channel(str(trace)))["trace"]
+        old, new = manifest["trace"], about_trace(make_channel(str(trace)))["trace"]
         if old != new:
             raise InputError(
                 f"out: {str(folder)!r} holds a run over {_in_words(old)}, and {str(trace)!r} now "
                 f"holds {_in_words(new)}; bring the old trace back or choose another folder"
             )
-
-
-def _about_trace(channel: AbstractChannel) -> dict[str, Any]:
-    """What a manifest keeps of a recorded channel, to know it again; nothing of a model."""
-    if not isinstance(channel, Trace):
-        return {}
-    about = {"sha256": channel.sha256, "rounds": channel.rounds, "devices": channel.devices}
-    return {"trace": about}
 
 
 def _in_words(trace: Mapping[str, Any]) -> str:

@@ -11,8 +11,8 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import ServerApp
 from flwr.simulation import run_simulation
 
+from fedsched.assembly import policy_of, trainer_spec_of, uplink_of
 from fedsched.config import load_scenario
-from fedsched.experiment import policy_of, trainer_spec_of, uplink_of
 from fedsched.flower import ChannelClientApp, ChannelStrategy, SimulatedGain, assignment_of
 
 PLACE = Path(os.environ["FEDSCHED_PLACE"])

@@ -10,7 +10,7 @@ from fedsched.cli.output import grid_progress, live_progress, print_table
 from fedsched.config import Scenario, load_scenarios, run_name
 from fedsched.core.checks import whole_number
 from fedsched.engines import ENGINES, Job, run_jobs
-from fedsched.errors import UnknownNameError
+from fedsched.errors import InputError, UnknownNameError
 from fedsched.results.runlog import RunLog, read_run
 
 __all__ = ["command"]
@@ -29,6 +29,11 @@ _LOGS = ("tensorboard",)
 @click.option("--device", default="cpu", help="cpu or cuda.")
 @click.option("--engine", default="local", help=f"Where a sweep runs: {', '.join(ENGINES)}.")
 @click.option("--address", help="Ray cluster to join, for instance auto.")
+@click.option(
+    "--training-of",
+    metavar="RUN",
+    help="Folder of a run with the same cohorts over another channel: take its training over.",
+)
 @click.option("--log", help=f"Also log the rounds, live, for: {', '.join(_LOGS)}.")
 def command(
     scenario: str,
@@ -37,6 +42,7 @@ def command(
     device: str,
     engine: str,
     address: str | None,
+    training_of: str | None,
     log: str | None,
 ) -> None:
     """Train what the file SCENARIO describes, under the radio clock.
@@ -53,6 +59,12 @@ def command(
     # A model or data set of the user's own is found next to where the command is given.
     sys.path.insert(0, str(Path.cwd()))
     scenarios = load_scenarios(scenario)
+    if training_of is not None and (len(scenarios) > 1 or engine != "local"):
+        raise InputError(
+            f"training_of: {training_of!r} is the training of one run, and {scenario!r} makes "
+            f"{len(scenarios)} with the engine {engine}; use it with a scenario without a sweep "
+            "and the engine local"
+        )
     if len(scenarios) == 1 and engine == "local":
         # Torch and the data are loaded only once the scenario is known to be sound.
         from fedsched.experiment import run
@@ -61,7 +73,7 @@ def command(
         with live_progress(f"{only.policy.kind}, m = {only.policy.draws}") as progress:
             done = run(
                 only, out, workers=workers, torch_device=device, progress=progress,
-                tensorboard=log == "tensorboard",
+                tensorboard=log == "tensorboard", training_of=training_of,
             )  # fmt: skip
         _print(scenario, {only.policy.kind: (only, done)})
         click.echo(f"wrote {out}")

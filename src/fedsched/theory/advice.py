@@ -26,10 +26,10 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.assembly import policy_of, trainer_spec_of, uplink_of
 from fedsched.config import PolicySection, Scenario, scenario_from
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError
-from fedsched.experiment import policy_of, trainer_spec_of, uplink_of
 from fedsched.randomness import stream
 from fedsched.results.analysis import curve_of, reach
 from fedsched.results.runlog import RunLog

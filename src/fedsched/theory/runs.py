@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.assembly import policy_of, trainer_spec_of, uplink_of
 from fedsched.config import Scenario, scenario_from
 from fedsched.core.checks import whole_number
 from fedsched.errors import InputError, RunLogError
-from fedsched.experiment import policy_of, trainer_spec_of, uplink_of
 from fedsched.randomness import stream
 from fedsched.results.checkpoint import read_checkpoint
 from fedsched.results.runlog import MODEL, RunLog, read_run

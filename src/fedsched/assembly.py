@@ -1,0 +1,102 @@
+"""Assembly: the link, the policy and the trainer that a scenario describes."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from fedsched.config import Scenario
+from fedsched.core.uplink import Uplink
+from fedsched.learning.spec import TrainerSpec
+from fedsched.records import PerDevice
+from fedsched.scheduling.policies import AbstractPolicy, make_policy, policy_info, reads_of
+from fedsched.wireless import AbstractChannel, Trace
+
+__all__ = ["about_run", "about_trace", "policy_of", "trainer_spec_of", "uplink_of"]
+
+
+def uplink_of(scenario: Scenario, parameters: int) -> Uplink:
+    """The link of a scenario, for a model with so many parameters."""
+    section = scenario.uplink
+    return Uplink(
+        bits=32.0 * parameters if section.bits is None else section.bits,
+        bandwidth_hz=section.bandwidth_hz,
+        noise_w=section.noise_w,
+        max_power_w=section.max_power_w,
+    )
+
+
+def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
+    """The policy of a scenario."""
+    section = scenario.policy
+    return make_policy(
+        section.kind,
+        uplink=uplink,
+        draws=section.draws,
+        design=section.design,
+        v=section.v,
+        lam=section.lam,
+        budget_w=scenario.uplink.budget_w,
+        floor=section.qmin,
+        as_printed=section.as_printed,
+        power=section.power,
+        start=section.start,
+        scale_v=section.scale_v,
+        candidates=section.candidates,
+        deadline_s=section.deadline_s,
+        rho=section.rho,
+        data_weight=_data_weight(scenario),
+    )
+
+
+def _data_weight(scenario: Scenario) -> PerDevice | None:
+    """Each device's share of the data where sizes differ; None where all have the same."""
+    sizes = scenario.data.samples
+    if isinstance(sizes, int):
+        return None
+    return np.array(sizes, dtype=np.float64) / sum(sizes)
+
+
+def trainer_spec_of(scenario: Scenario, devices: int, torch_device: str) -> TrainerSpec:
+    """How to build what trains a scenario's devices."""
+    sizes = scenario.data.samples
+    return TrainerSpec(
+        dataset=scenario.data.name,
+        model=scenario.training.model,
+        alpha=scenario.data.alpha,
+        devices=devices,
+        steps=scenario.training.steps,
+        batch_size=scenario.training.batch_size,
+        learning_rate=scenario.training.learning_rate,
+        seed=scenario.run.seed,
+        size=sizes if isinstance(sizes, int) else np.array(sizes, dtype=np.int64),
+        torch_device=torch_device,
+    )
+
+
+def about_run(scenario: Scenario, channel: AbstractChannel, uplink: Uplink) -> dict[str, Any]:
+    """What a manifest says of a run besides its scenario."""
+    return {
+        "update_bits": uplink.bits,
+        "unread": _unread(scenario),
+        "devices": channel.devices,
+        # Updates out of memory are of older models, whoever takes part.
+        "biased": policy_info(scenario.policy.kind).biased
+        or scenario.training.aggregator == "memory",
+        **about_trace(channel),
+    }
+
+
+def about_trace(channel: AbstractChannel) -> dict[str, Any]:
+    """What a manifest keeps of a recorded channel, to know it again; nothing of a model."""
+    if not isinstance(channel, Trace):
+        return {}
+    about = {"sha256": channel.sha256, "rounds": channel.rounds, "devices": channel.devices}
+    return {"trace": about}
+
+
+def _unread(scenario: Scenario) -> list[str]:
+    """Fields of the scenario that its policy does not read."""
+    reads = reads_of(scenario.policy.kind, scenario.policy.power)
+    names = {each.name for each in dataclasses.fields(scenario.policy)} - {"kind"}
+    return sorted(f"policy.{name}" for name in names - reads)

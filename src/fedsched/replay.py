@@ -1,0 +1,130 @@
+"""Replays: what one run has trained, told again over another channel.
+
+A model depends on who took part in which round with which weight, not on how long that took. So a
+policy that chooses the same cohorts over another channel (uniform, round robin, everybody) trains
+the same models there, and what was trained once need not be trained again.
+"""
+
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsched.assembly import about_run, policy_of, uplink_of
+from fedsched.config import Scenario, scenario_from
+from fedsched.errors import InputError
+from fedsched.records import ScheduledRound, TrainedRound
+from fedsched.results.checkpoint import read_checkpoint, write_checkpoint
+from fedsched.results.runlog import LogWriter, RunLog, read_run, write_manifest
+from fedsched.scheduling.policies import Need
+from fedsched.simulation import schedule
+from fedsched.wireless import AbstractChannel
+from fedsched.wireless.clock import round_airtime_s
+
+__all__ = ["replay"]
+
+_TRAINING = ("run", "data", "training")  # sections that two runs with the same models share
+
+
+def replay(
+    scenario: Scenario, folder: Path, channel: AbstractChannel, training_of: str | Path
+) -> None:
+    """Bring a new run to where another stands, by scheduling alone.
+
+    Every round is scheduled over the new channel, and its cohort and weights are compared with
+    those of the other run. They must be equal to the bit; the first that are not end the replay
+    with a sentence. Losses and accuracies are then those of the other run, and so is the model. The
+    folder is left at the other run's last checkpoint, as if it had been trained up to there.
+
+    Args:
+        scenario: of the new run; its run, data and training are those of the other.
+        folder: of the new run, held by this process.
+        channel: of the scenario.
+        training_of: folder of the other run, finished or not, with its checkpoint.
+    """
+    source = Path(training_of)
+    trained, stand = read_run(source), read_checkpoint(source)
+    _check_same_training(scenario, channel, trained)
+    if stand is None:
+        raise InputError(
+            f"training_of: {str(source)!r} has no checkpoint, without which there is no model to "
+            "go on from; name the folder the run was made in, not a packed copy"
+        )
+    uplink = uplink_of(scenario, len(stand.parameters))
+    policy = policy_of(scenario, uplink)
+    if policy.needs - {Need.GAIN}:
+        raise InputError(
+            f"training_of: policy {policy.name!r} reads what devices report in training, which is "
+            "not in the log of another run; leave training_of out and train it"
+        )
+    rounds = schedule(channel=channel, policy=policy, uplink=uplink, seed=scenario.run.seed)
+    log = LogWriter(folder, length=0)
+    airtime_s, spent_w = 0.0, np.zeros(channel.devices)
+    told = trained.table.slice(0, stand.round).to_pylist()
+    for row, (scheduled, state) in zip(told, islice(rounds, stand.round), strict=True):
+        _check_same_cohort(scheduled, row, source)
+        spent_w += scheduled.decision.power_w * scheduled.decision.probability
+        on_air_s = round_airtime_s(scheduled.upload_s, scenario.uplink.access)
+        airtime_s += on_air_s
+        log.add(
+            TrainedRound(
+                scheduled=scheduled,
+                parameters=stand.parameters,  # only the last round's, and not logged
+                rejected=row["rejected"],
+                train_loss=row["train_loss"],
+                accuracy=row["test_accuracy"],
+                test_loss=row["test_loss"],
+                worst_power_w=float(spent_w.max()) / state.round,
+            ),
+            on_air_s,
+        )
+        if state.round % scenario.run.checkpoint_every == 0:  # in batches, as a run does
+            log.flush()
+    about = about_run(scenario, channel, uplink)
+    write_manifest(folder, scenario.as_dict(), {**about, "training_of": source.name})
+    write_checkpoint(
+        folder,
+        replace(
+            stand,
+            log_length=log.flush(),
+            airtime_s=airtime_s,
+            policy=state.policy,
+            channel=state.channel,
+            memory={**stand.memory, "spent_w": spent_w},
+        ),
+    )
+
+
+def _check_same_training(scenario: Scenario, channel: AbstractChannel, trained: RunLog) -> None:
+    there, here = scenario_from(trained.manifest["scenario"]).as_dict(), scenario.as_dict()
+    pairs: list[tuple[str, Any, Any]] = [
+        (f"{section}.{name}", there[section].get(name), here[section].get(name))
+        for section in _TRAINING
+        for name in sorted(there[section].keys() | here[section].keys())
+    ]
+    pairs.append(("channel.devices", trained.manifest.get("devices"), channel.devices))
+    for field, old, new in pairs:
+        if old != new:
+            raise InputError(
+                f"training_of: {str(trained.folder)!r} was trained with {field} = {old!r}, the "
+                f"scenario says {new!r}; only the channel, the uplink and the policy may differ"
+            )
+
+
+def _check_same_cohort(scheduled: ScheduledRound, row: dict[str, Any], source: Path) -> None:
+    cohort = scheduled.cohort
+    if (cohort.device.tolist(), cohort.weight.tolist()) != (row["device"], row["weight"]):
+        raise InputError(
+            f"training_of: in round {scheduled.round} the scenario chooses devices "
+            f"{cohort.device.tolist()} with weights {_short(cohort.weight)} where "
+            f"{str(source)!r} has {row['device']} with weights {_short(row['weight'])}, so its "
+            "models are others; leave training_of out and train it"
+        )
+
+
+def _short(values: Any) -> str:
+    """At most three numbers, to see that they differ."""
+    shown = [f"{value:.6g}" for value in values[:3]]
+    return "[" + ", ".join(shown + ["..."] * (len(values) > 3)) + "]"
