@@ -42,6 +42,7 @@ class Job:
     folder: Path
     device: str = "cpu"
     tensorboard: bool = False  # write its events too
+    training_of: Path | None = None  # a run whose training to take over as far as it has come
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,7 @@ def _run(job: Job, wait_s: float = 0.0) -> str | None:
     os.environ["OMP_NUM_THREADS"] = "1"
     from fedsched.experiment import run
 
+    begun = job.training_of is not None and rounds_done(job.training_of)
     try:
         run(
             job.scenario,
@@ -85,6 +87,7 @@ def _run(job: Job, wait_s: float = 0.0) -> str | None:
             torch_device=job.device,
             tensorboard=job.tensorboard,
             wait_s=wait_s,
+            training_of=job.training_of if begun else None,
         )
     except Exception as error:  # a failing run must not stop the others
         return f"{type(error).__name__}: {error}"
@@ -139,7 +142,8 @@ def _on_ray(jobs: Sequence[Job], address: str | None) -> Iterator[Outcome]:
 
     def submit(job: Job) -> Any:
         gpus = 1 if job.device.startswith("cuda") else 0
-        absolute = dataclasses.replace(job, folder=place / job.folder)
+        twin = None if job.training_of is None else place / job.training_of
+        absolute = dataclasses.replace(job, folder=place / job.folder, training_of=twin)
         return on_worker.options(num_cpus=1, num_gpus=gpus).remote(absolute, place)
 
     running = {submit(job): _Attempts(job=job) for job in jobs}

@@ -6,6 +6,7 @@ import shutil
 import tomllib
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -75,6 +76,28 @@ def test_nothing_is_run_twice(reproduced):
     assert CliRunner().invoke(command, arguments, catch_exceptions=False).exit_code == 0
     assert before == {path: path.stat().st_mtime_ns for path in reproduced.glob("runs/*/model.npz")}
     assert len(before) == 72
+
+
+def test_uniform_is_trained_over_one_channel_and_serves_both(reproduced):
+    """Its cohorts do not depend on the channel; what it takes over is the same to the bit."""
+    pairs = {}
+    for folder in (reproduced / "runs").iterdir():
+        log = read_run(folder)
+        scenario = log.manifest["scenario"]
+        if scenario["policy"]["kind"] == "uniform":
+            key = scenario["policy"]["draws"], scenario["data"]["alpha"], scenario["run"]["seed"]
+            pairs.setdefault(key, {})[scenario["channel"]["kind"]] = log
+    both = [pair for pair in pairs.values() if len(pair) == 2]
+    assert len(both) == 9  # three numbers of draws, three alphas
+    for pair in both:
+        first, second = pair["heterogeneous"], pair["homogeneous"]
+        assert second.manifest["training_of"] == first.folder.name
+        assert "training_of" not in first.manifest
+        for name in ("device", "weight"):
+            assert first.lists(name) == second.lists(name)
+        for name in ("train_loss", "test_loss", "test_accuracy"):
+            np.testing.assert_array_equal(first.column(name), second.column(name))
+        assert first.column("airtime_s").sum() != second.column("airtime_s").sum()
 
 
 def test_the_papers_numbers_stand_beside_ours(reproduced):

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from fedsched.cli.output import grid_progress, track
-from fedsched.config import run_name
+from fedsched.config import Scenario, run_name
 from fedsched.core.checks import whole_number
 from fedsched.engines import ENGINES, Job, run_jobs
 from fedsched.errors import FedschedError, InputError, UnknownNameError
@@ -25,6 +25,8 @@ from fedsched.results.groups import group_runs
 from fedsched.results.runlog import MANIFEST, read_run
 
 __all__ = ["command"]
+
+_FIRST_CHANNEL = "heterogeneous"  # over which most targets run
 
 
 @click.command("reproduce", context_settings={"show_default": True})
@@ -70,15 +72,18 @@ def command(
     names = {each.name: [run_name(s) for s in each.scenarios(size)] for each in chosen}
     jobs = list(
         {
-            run_name(scenario): Job(
-                name=run_name(scenario), scenario=scenario,
-                folder=folder / "runs" / run_name(scenario),
-            )
+            run_name(scenario): _job(scenario, folder / "runs")
             for each in chosen
             for scenario in each.scenarios(size)
         }.values()
-    )  # fmt: skip
-    jobs.sort(key=lambda job: -job.scenario.run.rounds * job.scenario.policy.draws)
+    )
+    # Those that may take over another's training last, and among equals the longest first.
+    jobs.sort(
+        key=lambda job: (
+            job.training_of is not None,
+            -job.scenario.run.rounds * job.scenario.policy.draws,
+        )
+    )
     if draw:
         jobs = _with_rounds(jobs)
     else:
@@ -96,6 +101,16 @@ def command(
         written = _write(folder / each.name, each.make(shown, groups), each.tables(size))
         click.echo(f"{each.name}: {each.about} -> {written}")
     click.echo(f"{len(jobs)} runs, {time.perf_counter() - began:.0f} s, in {folder}")
+
+
+def _job(scenario: Scenario, runs: Path) -> Job:
+    """A run in its folder. Uniform trains the same over every channel, so once is enough."""
+    twin = None
+    if scenario.policy.kind == "uniform" and scenario.channel.kind != _FIRST_CHANNEL:
+        channel = dataclasses.replace(scenario.channel, kind=_FIRST_CHANNEL)
+        twin = runs / run_name(dataclasses.replace(scenario, channel=channel))
+    name = run_name(scenario)
+    return Job(name=name, scenario=scenario, folder=runs / name, training_of=twin)
 
 
 def _seeds(given: str) -> tuple[int, ...]:
