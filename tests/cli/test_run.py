@@ -85,6 +85,25 @@ def test_running_it_again_shows_the_same_and_trains_nothing(fedsched, scenario, 
     assert model.stat().st_mtime_ns == before
 
 
+def test_the_training_of_another_run_is_taken_over(fedsched, scenario, tmp_path):
+    fedsched("run", scenario, "--out", "first", "--workers", 1)
+    scenario.write_text(SCENARIO.replace("[uplink]", "[uplink]\nbandwidth_hz = 1e6"))
+    arguments = ("run", scenario, "--out", "slower", "--workers", 1, "--training-of", "first")
+    assert fedsched(*arguments)[0] == 0
+    first, slower = read_run(tmp_path / "first"), read_run(tmp_path / "slower")
+    assert slower.manifest["training_of"] == "first"
+    assert slower.column("train_loss").tolist() == first.column("train_loss").tolist()
+    assert slower.column("airtime_s") == pytest.approx(22 * first.column("airtime_s"))
+
+
+def test_the_training_of_one_run_is_not_that_of_a_sweep(fedsched, scenario):
+    scenario.write_text(SCENARIO + "[sweep]\nseeds = [1, 2]\n")
+    code, _, err = fedsched("run", scenario, "--out", "there", "--training-of", "first")
+    assert code == 2
+    assert "training_of: 'first' is the training of one run" in err
+    assert "makes 2 with the engine local" in err
+
+
 def test_another_scenario_in_the_folder_is_refused(fedsched, scenario):
     fedsched("run", scenario, "--out", "there", "--workers", 1)
     scenario.write_text(SCENARIO.replace("seed = 1", "seed = 2"))
