@@ -1,0 +1,57 @@
+"""The results in the repository: made by this code, and told truly by the documents."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsched.assembly import policy_of, uplink_of
+from fedsched.config import run_name, scenario_from
+from fedsched.core.uplink import PAPER_UPLINK
+from fedsched.reproduction.scales import make_scale
+from fedsched.results.analysis import curve_of, reach
+from fedsched.results.runlog import read_run
+from fedsched.simulation import schedule
+from fedsched.wireless import make_channel
+
+ROOT = Path(__file__).parents[1]
+RUNS = sorted((ROOT / "results" / "cifar10" / "runs").iterdir())
+PAPER = make_scale("paper", None)
+ROUNDS = 200  # of each schedule made again
+MOST_BYTES = 20_000_000
+
+
+@pytest.mark.parametrize("folder", RUNS, ids=lambda folder: folder.name)
+def test_the_schedule_of_a_run_comes_out_again(folder):
+    log = read_run(folder)
+    scenario = scenario_from(log.manifest["scenario"])
+    assert run_name(scenario) == folder.name
+    channel = make_channel(scenario.channel.kind, scenario.channel.devices)
+    uplink = uplink_of(scenario, int(PAPER_UPLINK.bits) // 32)
+    rounds = schedule(
+        channel=channel, policy=policy_of(scenario, uplink), uplink=uplink, seed=scenario.run.seed
+    )
+    devices, weights = log.lists("device"), log.lists("weight")
+    airtime_s = log.column("airtime_s")
+    for t, (done, _) in enumerate(itertools.islice(rounds, ROUNDS)):
+        assert done.cohort.device.tolist() == devices[t]
+        np.testing.assert_allclose(done.cohort.weight, weights[t], rtol=1e-9)
+        np.testing.assert_allclose(done.airtime_s, airtime_s[t], rtol=1e-9)
+
+
+@pytest.mark.parametrize("folder", RUNS, ids=lambda folder: folder.name)
+def test_the_document_has_the_seconds_and_rounds_of_every_finished_run(folder):
+    log = read_run(folder)
+    document = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    target = log.manifest["scenario"]["run"]["stop_accuracy"]
+    reached = reach(curve_of(log), target, patience=PAPER.patience)
+    if reached is None:
+        assert not log.finished
+    else:
+        assert f"{reached.time_s(0.0):,.0f} s, {reached.rounds:,.0f} rounds" in document
+
+
+def test_the_results_are_small():
+    files = [path for path in (ROOT / "results").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < MOST_BYTES
