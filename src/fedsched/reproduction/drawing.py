@@ -85,7 +85,10 @@ def _draw(
     axis: Any, scale: Scale, groups: Sequence[Group], quantity: str, computation_s: float,
     *, by: str | tuple[str, ...], over: str = "time",
 ) -> None:  # fmt: skip
-    """A curve a group: colour by some fields, solid for ours and dashed for uniform."""
+    """A curve a group: colour by some fields, solid for ours and dashed for uniform.
+
+    Accuracies that are asked for are thin lines across.
+    """
     names = (by,) if isinstance(by, str) else by
     kinds = sorted({tuple(str(group.fields[name]) for name in names) for group in groups})
     short = {"policy.draws": "m = ", "data.alpha": "α = "}
@@ -104,6 +107,12 @@ def _draw(
             where, value, color=PALETTE[kinds.index(kind) % len(PALETTE)],
             linestyle="-" if policy == "lyapunov" else "--", label=f"{policy}, {label}",
         )  # fmt: skip
+    if quantity == "test_accuracy":
+        for alpha in {float(group.fields["data.alpha"]) for group in groups}:
+            target = scale.targets[alpha]
+            axis.axhline(target, color="#555555", linestyle=":", linewidth=1, zorder=0)
+            axis.annotate(f"{target:g}", (0.005, target), xycoords=("axes fraction", "data"),
+                          fontsize=8, va="bottom", color="#555555")  # fmt: skip
 
 
 def _finish(axes: Any, scale: Scale) -> None:
