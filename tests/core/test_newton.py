@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from tests.core.problems import draw_problems, objective
 
 import fedsched.core.blocks
-import fedsched.core.newton
+import fedsched.core.uniqueness
 from fedsched.core.newton import newton
 from fedsched.core.reference import reference_probabilities
 from fedsched.core.search import search
@@ -128,13 +128,13 @@ def test_blocks_change_nothing_but_the_order_of_sums(monkeypatch, level):
 
 def test_where_minima_merge_the_scan_gives_up_early(monkeypatch):
     scanned = []
-    responses = fedsched.core.newton._responses
+    responses = fedsched.core.uniqueness._responses
 
     def counted(k, floor, rest):
         scanned.append(len(rest))
         return responses(k, floor, rest)
 
-    monkeypatch.setattr(fedsched.core.newton, "_responses", counted)
+    monkeypatch.setattr(fedsched.core.uniqueness, "_responses", counted)
     assert newton(np.full(2, 112.0 / 27.0), np.ones(1), 2, 0.0) is None
     assert 0 < sum(scanned) < 1_000
 
