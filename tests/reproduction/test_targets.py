@@ -161,5 +161,11 @@ def test_another_target_is_asked_of_the_same_runs(reproduced):
     with (reproduced / "rounds" / "numbers.csv").open() as file:
         assert {row["target"] for row in csv.DictReader(file)} == {"0.4"}
     assert "6 runs" in drawn(reproduced)
+    arguments = ["data-heterogeneity", "--scale", "smoke", "--draw", "--out", str(reproduced)]
+    CliRunner().invoke(command, [*arguments, "--target", "0.4"], catch_exceptions=False)
+    with (reproduced / "data-heterogeneity" / "numbers.csv").open() as file:
+        asked = {row["alpha"]: row["target"] for row in csv.DictReader(file)}
+    assert asked == {"inf": "0.4", "1.0": "0.4", "0.0": "0.4"}
+    CliRunner().invoke(command, arguments, catch_exceptions=False)
     with pytest.raises(InputError, match=r"target must lie in \(0, 1\), got 77"):
         drawn(reproduced, "--target", "77")

@@ -44,7 +44,7 @@ _FIRST_CHANNEL = "heterogeneous"  # over which most targets run
 @click.option("--seeds", metavar="LIST", help="For instance 1 or 1,2,3.  [default: the scale's]")
 @click.option(
     "--target", "accuracy", type=float,
-    help="Test accuracy asked of i.i.d. data in figures and numbers.  [default: the scale's]",
+    help="Test accuracy asked for in figures and numbers.  [default: the scale's, by alpha]",
 )  # fmt: skip
 @click.option("--draw", is_flag=True, help="Run nothing; draw from the runs in DIR as they stand.")
 def command(
@@ -123,10 +123,10 @@ def _seeds(given: str) -> tuple[int, ...]:
 
 
 def _asking(size: Scale, accuracy: float) -> Scale:
-    """The scale with another target for i.i.d. data; its runs are the same."""
+    """The scale with another target, the same for every alpha; its runs are the same."""
     if not 0.0 < accuracy < 1.0:
         raise InputError(f"target must lie in (0, 1), got {accuracy:g}; it is a test accuracy")
-    return dataclasses.replace(size, targets={**size.targets, math.inf: accuracy})
+    return dataclasses.replace(size, targets=dict.fromkeys(size.targets, accuracy))
 
 
 def _with_rounds(jobs: Sequence[Job]) -> list[Job]:
