@@ -38,6 +38,18 @@ def trained(tmp_path_factory):
     return folder
 
 
+def run_in_part(folder):
+    """The run of ``trained``, stopped after twelve rounds."""
+
+    def stop(progress):
+        if progress.round == 15:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(scenario(), folder, progress=stop)
+    assert rounds_done(folder) == 12
+
+
 def _refuse(*_arguments):
     raise AssertionError("a device was trained")
 
@@ -73,14 +85,21 @@ def test_other_policies_that_do_not_look_at_the_channel(tmp_path, policy):
 
 def test_the_replay_of_an_unfinished_run_is_gone_on_with(tmp_path):
     half, other = tmp_path / "half", scenario(channel="correlated")
+    run_in_part(half)
+    run(other, tmp_path / "replayed", training_of=half)
+    run(other, tmp_path / "run")
+    assert bits(tmp_path / "replayed") == bits(tmp_path / "run")
 
-    def stop(progress):
-        if progress.round == 15:
-            raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        run(scenario(), half, progress=stop)
-    assert rounds_done(half) == 12
+def test_a_run_may_go_on_while_it_is_replayed(tmp_path, monkeypatch):
+    half, other = tmp_path / "half", scenario(channel="correlated")
+    run_in_part(half)
+
+    def meanwhile(folder):
+        run(scenario(), half)
+        return read_checkpoint(folder)
+
+    monkeypatch.setattr("fedsched.replay.read_checkpoint", meanwhile)
     run(other, tmp_path / "replayed", training_of=half)
     run(other, tmp_path / "run")
     assert bits(tmp_path / "replayed") == bits(tmp_path / "run")

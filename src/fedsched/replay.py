@@ -45,7 +45,9 @@ def replay(
         training_of: folder of the other run, finished or not, with its checkpoint.
     """
     source = Path(training_of)
-    trained, stand = read_run(source), read_checkpoint(source)
+    # In this order: the other run may be going on, and its log grows before its checkpoint does.
+    stand = read_checkpoint(source)
+    trained = read_run(source)
     _check_same_training(scenario, channel, trained)
     if stand is None:
         raise InputError(
