@@ -52,6 +52,21 @@ def test_the_document_has_the_seconds_and_rounds_of_every_finished_run(folder):
         assert f"{reached.time_s(0.0):,.0f} s, {reached.rounds:,.0f} rounds" in document
 
 
+def test_the_headline_of_the_readme_is_what_the_runs_say():
+    seconds = {}
+    for log in map(read_run, RUNS):
+        scenario = log.manifest["scenario"]
+        policy, data = scenario["policy"], scenario["data"]
+        place = (scenario["channel"]["kind"], policy["draws"], policy["design"], data["alpha"])
+        if place == ("heterogeneous", 10, "with-replacement", "inf"):
+            reached = reach(curve_of(log), 0.775, patience=PAPER.patience)
+            seconds.setdefault(policy["kind"], []).append(reached.time_s(0.0))
+    (uniform_s,), (ours_s,) = seconds["uniform"], seconds["lyapunov"]  # one seed each
+    headline = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"test accuracy 0.775 took {uniform_s:,.0f} s" in headline
+    assert f"{ours_s:,.0f} s with fedsched, {uniform_s / ours_s:.1f} times less" in headline
+
+
 def test_the_results_are_small():
     files = [path for path in (ROOT / "results").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < MOST_BYTES
