@@ -4,6 +4,7 @@ Chromium is driven by its own driver over HTTP on loopback; nothing else is reac
 """
 
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -403,6 +404,24 @@ def test_more_series_than_colours_are_told_apart_by_dashes(browser, tmp_path):
         (line) => `${line.style.stroke} ${line.getAttribute("stroke-dasharray")}`);""")
     assert len(looks) == len(set(looks)) == len(range(1, 10))
     assert {look.split(" ", 1)[0] for look in looks} == {f"var(--s{k})" for k in range(7)}
+
+
+def test_rivals_in_one_setting_share_a_colour_and_a_policy_shares_a_dash(browser, tmp_path):
+    for policy, draws in itertools.product(("lyapunov", "uniform"), (1, 5, 10)):
+        write_run(tmp_path / f"{policy}{draws}", manifest(policy, draws), table(seed=draws))
+    browser.open(write_report([tmp_path], tmp_path / "report.html").path.as_uri())
+    looks = browser.run("""
+      return [...document.querySelectorAll("#accuracy [data-series]")].map((line) =>
+        [line.dataset.series, line.style.stroke, line.getAttribute("stroke-dasharray")]);""")
+    colours, dashes = {}, {}
+    for name, stroke, dash in looks:
+        policy, draws = name.split()
+        colours.setdefault(draws, set()).add(stroke)
+        dashes.setdefault(policy, set()).add(dash)
+    assert [len(each) for each in (colours, dashes)] == [3, 2]
+    assert all(len(each) == 1 for each in (*colours.values(), *dashes.values()))
+    assert len(set.union(*colours.values())) == 3
+    assert len(set.union(*dashes.values())) == 2
 
 
 def test_a_single_run_has_a_page_too(browser, tmp_path):
