@@ -16,7 +16,8 @@ from fedsched.simulation import schedule
 from fedsched.wireless import make_channel
 
 ROOT = Path(__file__).parents[1]
-RUNS = sorted((ROOT / "results" / "cifar10" / "runs").iterdir())
+PLACE = ROOT / "results" / "cifar10"
+RUNS = [folder for part in ("runs", "designs") for folder in sorted((PLACE / part).iterdir())]
 PAPER = make_scale("paper", None)
 ROUNDS = 200  # of each schedule made again
 MOST_BYTES = 20_000_000
