@@ -13,7 +13,7 @@ import math
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ __all__ = [
     "Scenario",
     "TrainingSection",
     "UplinkSection",
+    "differences",
     "expand",
     "load_scenario",
     "load_scenarios",
@@ -347,6 +348,16 @@ def scenario_from(table: Mapping[str, Any]) -> Scenario:
 
 
 Built = TypeVar("Built")
+
+
+def differences(there: Mapping[str, Any], here: Scenario) -> Iterator[tuple[str, str, Any, Any]]:
+    """Where a scenario, as a manifest holds it, differs: section, field, its value, the other's."""
+    old, new = scenario_from(there).as_dict(), here.as_dict()
+    for section in new:
+        for name in sorted(old[section].keys() | new[section].keys()):
+            before, after = old[section].get(name), new[section].get(name)
+            if before != after:
+                yield section, name, before, after
 
 
 def _build(kind: type[Built], table: Mapping[str, Any], place: str) -> Built:

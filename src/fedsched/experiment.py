@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedsched.assembly import about_run, about_trace, policy_of, trainer_spec_of, uplink_of
-from fedsched.config import Scenario, scenario_from
+from fedsched.config import Scenario, differences, scenario_from
 from fedsched.errors import InputError
 from fedsched.learning.pool import AbstractTrainingPool, training_pool
 from fedsched.records import TrainedRound
@@ -257,16 +257,12 @@ def _set_length(folder: Path, scenario: Scenario) -> None:
 def _check_same(folder: Path, scenario: Scenario) -> None:
     """Refuse to go on with a folder whose scenario or trace is another one, its length aside."""
     manifest = read_manifest(folder)
-    there = scenario_from(manifest["scenario"]).as_dict()
-    here = scenario.as_dict()
-    for section in here:
-        for name in sorted(there[section].keys() | here[section].keys()):
-            old, new = there[section].get(name), here[section].get(name)
-            if old != new and (section, name) not in _LENGTH:
-                raise InputError(
-                    f"out: {str(folder)!r} holds a run with {section}.{name} = {old!r}, the "
-                    f"scenario says {new!r}; choose another folder or delete this one"
-                )
+    for section, name, old, new in differences(manifest["scenario"], scenario):
+        if (section, name) not in _LENGTH:
+            raise InputError(
+                f"out: {str(folder)!r} holds a run with {section}.{name} = {old!r}, the "
+                f"scenario says {new!r}; choose another folder or delete this one"
+            )
     trace = Path(scenario.channel.kind)
     if "trace" in manifest and trace.is_file():  # a finished run outlives its trace
         old, new = manifest["trace"], about_trace(make_channel(str(trace)))["trace"]

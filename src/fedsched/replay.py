@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedsched.assembly import about_run, policy_of, uplink_of
-from fedsched.config import Scenario, scenario_from
+from fedsched.config import Scenario, differences
 from fedsched.errors import InputError
 from fedsched.records import ScheduledRound, TrainedRound
 from fedsched.results.checkpoint import read_checkpoint, write_checkpoint
@@ -100,19 +100,20 @@ def replay(
 
 
 def _check_same_training(scenario: Scenario, channel: AbstractChannel, trained: RunLog) -> None:
-    there, here = scenario_from(trained.manifest["scenario"]).as_dict(), scenario.as_dict()
-    pairs: list[tuple[str, Any, Any]] = [
-        (f"{section}.{name}", there[section].get(name), here[section].get(name))
-        for section in _TRAINING
-        for name in sorted(there[section].keys() | here[section].keys())
+    found = [
+        (f"{section}.{name}", old, new)
+        for section, name, old, new in differences(trained.manifest["scenario"], scenario)
+        if section in _TRAINING
     ]
-    pairs.append(("channel.devices", trained.manifest.get("devices"), channel.devices))
-    for field, old, new in pairs:
-        if old != new:
-            raise InputError(
-                f"training_of: {str(trained.folder)!r} was trained with {field} = {old!r}, the "
-                f"scenario says {new!r}; only the channel, the uplink and the policy may differ"
-            )
+    # The scenario may leave this to the channel.
+    if (devices := trained.manifest.get("devices")) != channel.devices:
+        found.append(("channel.devices", devices, channel.devices))
+    if found:
+        field, old, new = found[0]
+        raise InputError(
+            f"training_of: {str(trained.folder)!r} was trained with {field} = {old!r}, the "
+            f"scenario says {new!r}; only the channel, the uplink and the policy may differ"
+        )
 
 
 def _check_same_cohort(scheduled: ScheduledRound, row: dict[str, Any], source: Path) -> None:

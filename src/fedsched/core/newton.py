@@ -20,8 +20,8 @@ Let :math:`q^* = \min(1, \sqrt{a / b})` be what each device would choose alone a
   concave, on its falling branch, and with one weight for all it is k, the cheapest (``search``
   proves it). With k on its falling branch the unknown is :math:`U = 1 - \omega_k`, the sum of
   the others; with k on its rising branch it is nu. A minimum of one kind is accepted at once
-  where bounds exclude all others; where each kind may have one, both are found and compared,
-  and a scan of U proves that there is no third. What remains is left to ``search``.
+  where bounds exclude all others (``uniqueness``); where each kind may have one, both are found
+  and compared, and a scan of U proves that there is no third. What remains is left to ``search``.
 """
 
 import math

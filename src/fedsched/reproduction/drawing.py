@@ -108,8 +108,7 @@ def _draw(
             linestyle="-" if policy == "lyapunov" else "--", label=f"{policy}, {label}",
         )  # fmt: skip
     if quantity == "test_accuracy":
-        for alpha in {float(group.fields["data.alpha"]) for group in groups}:
-            target = scale.targets[alpha]
+        for target in sorted({scale.targets[float(g.fields["data.alpha"])] for g in groups}):
             axis.axhline(target, color="#555555", linestyle=":", linewidth=1, zorder=0)
             axis.annotate(f"{target:g}", (0.005, target), xycoords=("axes fraction", "data"),
                           fontsize=8, va="bottom", color="#555555")  # fmt: skip

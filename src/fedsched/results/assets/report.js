@@ -140,13 +140,11 @@ function draw(tag, attributes = {}, text = null) {
 const COLOURS = 7, DASHES = ["", "8 4", "2 4", "10 4 2 4", "5 3 1 3 1 3"];
 // Where there are few enough, the colour is the setting and the dash the policy, so that rivals are seen side by side.
 const setting = (group) => group.label.replace(group.kind, "").replace("(biased)", "").trim();
-function place(k) {
-  const kinds = [...new Set(groups.map((group) => group.kind))], settings = [...new Set(groups.map(setting))];
-  const few = kinds.length <= DASHES.length && settings.length > 1 && settings.length <= COLOURS;
-  return few ? kinds.indexOf(groups[k].kind) * COLOURS + settings.indexOf(setting(groups[k])) : k;
-}
-const colour = (k) => `var(--s${place(k) % COLOURS})`;
-const dash = (k) => DASHES[Math.floor(place(k) / COLOURS) % DASHES.length];
+const kinds = [...new Set(groups.map((group) => group.kind))], settings = [...new Set(groups.map(setting))];
+const paired = kinds.length <= DASHES.length && settings.length > 1 && settings.length <= COLOURS;
+const slot = (k) => paired ? kinds.indexOf(groups[k].kind) * COLOURS + settings.indexOf(setting(groups[k])) : k;
+const colour = (k) => `var(--s${slot(k) % COLOURS})`;
+const dash = (k) => DASHES[Math.floor(slot(k) / COLOURS) % DASHES.length];
 function swatch(stroke, pattern) {
   const picture = draw("svg", { class: "swatch", viewBox: "0 0 24 10", "aria-hidden": "true" });
   const line = draw("line", { x1: 1, x2: 23, y1: 5, y2: 5, "stroke-width": 3, "stroke-linecap": pattern ? "butt" : "round", "stroke-dasharray": pattern });
@@ -573,7 +571,6 @@ function refill(body, rows) {
 function staticParts() {
   const legend = byId("legend");
   groups.forEach((group, k) => legend.append(make("button", { type: "button", "aria-pressed": "true", "data-index": k }, swatch(colour(k), dash(k)), spaced(group.label))));
-  const kinds = [...new Set(groups.map((group) => group.kind))];
   if (groups.length > 1) for (const kind of [null, ...(kinds.length > 1 ? kinds : [])]) {
     const button = make("button", { type: "button" }, kind === null ? "show all" : `only ${kind}`);
     button.addEventListener("click", () => { state.hidden = new Set(groups.flatMap((group, k) => kind === null || group.kind === kind ? [] : [k])); update(); });
