@@ -168,3 +168,8 @@ def test_a_packed_copy_has_no_model_to_go_on_from(trained, tmp_path):
     pack_run(trained, tmp_path / "packed")
     with pytest.raises(InputError, match="not a packed copy"):
         run(scenario(channel="homogeneous"), tmp_path / "run", training_of=tmp_path / "packed")
+
+
+def test_a_folder_without_a_run_is_refused_by_its_field(tmp_path):
+    with pytest.raises(InputError, match="training_of: 'nowhere' is not a run folder"):
+        run(scenario(), tmp_path, training_of="nowhere")

@@ -17,7 +17,7 @@ from fedsched.config import Scenario, differences
 from fedsched.errors import InputError
 from fedsched.records import ScheduledRound, TrainedRound
 from fedsched.results.checkpoint import read_checkpoint, write_checkpoint
-from fedsched.results.runlog import LogWriter, RunLog, read_run, write_manifest
+from fedsched.results.runlog import MANIFEST, LogWriter, RunLog, read_run, write_manifest
 from fedsched.scheduling.policies import Need
 from fedsched.simulation import schedule
 from fedsched.wireless import AbstractChannel
@@ -45,6 +45,11 @@ def replay(
         training_of: folder of the other run, finished or not, with its checkpoint.
     """
     source = Path(training_of)
+    if not (source / MANIFEST).is_file():
+        raise InputError(
+            f"training_of: {str(source)!r} is not a run folder, which holds {MANIFEST}; name the "
+            "folder a run was made in"
+        )
     # In this order: the other run may be going on, and its log grows before its checkpoint does.
     stand = read_checkpoint(source)
     trained = read_run(source)
