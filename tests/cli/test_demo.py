@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -59,6 +60,16 @@ def test_the_demo_trains_compares_draws_and_the_second_time_trains_nothing(fedsc
     assert f"{wanted:.2f}x" in shown
     assert "not reached" in shown
     assert f"{seconds['lyapunov-m3-seed1']:.1f}" in shown
+
+
+def test_the_speedup_of_the_demo_is_that_of_its_report_seed_by_seed():
+    seconds = {"uniform": [8.0, 18.0], "lyapunov": [4.0, 6.0]}
+    rows = [
+        {"policy": policy, "draws": 3, "seconds_by_seed": each} for policy, each in seconds.items()
+    ]
+    assert demo._speedup(rows, 3) == pytest.approx(math.sqrt(2.0 * 3.0))
+    rows[0]["seconds_by_seed"] = [8.0, None]
+    assert demo._speedup(rows, 3) is None
 
 
 def test_both_policies_of_the_demo_see_the_same_channel_and_the_papers_airtimes():

@@ -156,16 +156,17 @@ def test_seeds_are_chosen_by_name(reproduced, tmp_path):
         drawn(tmp_path, "--seeds", "1;2")
 
 
-def test_another_target_is_asked_of_the_same_runs(reproduced):
+def test_another_target_is_asked_of_the_same_runs_beside_the_papers(reproduced):
+    own = {path: path.read_bytes() for path in reproduced.glob("*/numbers.csv")}
     assert "6 runs" in drawn(reproduced, "--target", "0.4")
-    with (reproduced / "rounds" / "numbers.csv").open() as file:
+    with (reproduced / "rounds-to-0.4" / "numbers.csv").open() as file:
         assert {row["target"] for row in csv.DictReader(file)} == {"0.4"}
-    assert "6 runs" in drawn(reproduced)
     arguments = ["data-heterogeneity", "--scale", "smoke", "--draw", "--out", str(reproduced)]
     CliRunner().invoke(command, [*arguments, "--target", "0.4"], catch_exceptions=False)
-    with (reproduced / "data-heterogeneity" / "numbers.csv").open() as file:
+    with (reproduced / "data-heterogeneity-to-0.4" / "numbers.csv").open() as file:
         asked = {row["alpha"]: row["target"] for row in csv.DictReader(file)}
     assert asked == {"inf": "0.4", "1.0": "0.4", "0.0": "0.4"}
-    CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert own
+    assert own == {path: path.read_bytes() for path in own}
     with pytest.raises(InputError, match=r"target must lie in \(0, 1\), got 77"):
         drawn(reproduced, "--target", "77")

@@ -1,8 +1,10 @@
 """Which runs belong together, and which uniform run is whose baseline."""
 
+import pytest
 from tests.results.report_runs import manifest, run_log, table
 
-from fedsched.results.groups import baseline_of, group_runs
+from fedsched.results.analysis import curve_of, reach
+from fedsched.results.groups import baseline_of, group_runs, paired_speedup
 
 
 def log(kind, *, draws=10, seed=1, unread=(), **policy):
@@ -35,3 +37,49 @@ def test_the_baseline_has_the_same_draws_and_the_same_design():
     )
     ours = next(group for group in groups.values() if group.fields["policy.kind"] == "lyapunov")
     assert baseline_of(ours, list(groups.values())) is None
+
+
+def two_groups(slow_seeds, fast_seeds, never=None):
+    """A slow and a fast configuration, and when each of their seeds reaches 0.8, if it does."""
+    members = {
+        "uniform": [
+            run_log(
+                manifest("uniform", 10, seed),
+                table(seed=seed, airtime_s=3.0, speed=0.1 if seed == never else 1.0),
+            )
+            for seed in slow_seeds
+        ],
+        "lyapunov": [
+            run_log(manifest("lyapunov", 10, seed), table(seed=seed)) for seed in fast_seeds
+        ],
+    }
+    groups = {
+        group.fields["policy.kind"]: group
+        for logs in members.values()
+        for group in group_runs(logs)
+    }
+    seconds = {
+        (kind, log.manifest["scenario"]["run"]["seed"]): reach(curve_of(log), 0.8).time_s(0.5)
+        for kind, logs in members.items()
+        for log in logs
+        if reach(curve_of(log), 0.8) is not None
+    }
+    return groups["uniform"], groups["lyapunov"], seconds
+
+
+def test_a_seed_is_compared_with_the_same_seed_and_one_without_a_partner_with_none():
+    slow, fast, seconds = two_groups((1, 2), (2, 3))
+    found = paired_speedup(slow, fast, 0.8, computation_s=0.5)
+    assert found.ratio == pytest.approx(seconds["uniform", 2] / seconds["lyapunov", 2])
+    assert found.seeds == 1
+    slow, fast, _ = two_groups((1, 2), (3,))
+    assert paired_speedup(slow, fast, 0.8, computation_s=0.5) is None
+
+
+def test_there_is_no_speedup_while_one_of_the_pairs_has_not_arrived():
+    slow, fast, seconds = two_groups((1, 2), (1, 2))
+    assert len(seconds) == 4
+    assert paired_speedup(slow, fast, 0.8).seeds == 2
+    slow, fast, seconds = two_groups((1, 2), (1, 2), never=2)
+    assert sorted(seconds) == [("lyapunov", 1), ("lyapunov", 2), ("uniform", 1)]
+    assert paired_speedup(slow, fast, 0.8) is None

@@ -13,7 +13,7 @@ from fedsched.core.checks import whole_number
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.engines import Job, run_jobs
 from fedsched.errors import FedschedError
-from fedsched.results.analysis import Curve, curve_of, time_to_target
+from fedsched.results.analysis import Curve, curve_of, speedup, time_to_target
 from fedsched.results.figures import accuracy_figure, save_figure
 from fedsched.results.files import output_folder
 from fedsched.results.report import write_report
@@ -75,7 +75,7 @@ def command(out: str, as_json: bool, processes: int) -> None:
                 raise FedschedError(f"run {outcome.job.name} failed: {outcome.failure}")
     logs = {job.name: read_run(job.folder) for job in jobs}
     rows = [_row(logs, policy, draws) for draws in DRAWS for policy in ("uniform", "lyapunov")]
-    speedup = {str(draws): _speedup(rows, draws) for draws in DRAWS}
+    gains = {str(draws): _speedup(rows, draws) for draws in DRAWS}
     curves = {
         draws: {
             policy: [curve_of(log) for log in _logs(logs, policy, draws)]
@@ -92,13 +92,13 @@ def command(out: str, as_json: bool, processes: int) -> None:
     if as_json:
         print_json(
             {
-                "target": TARGET, "seeds": list(SEEDS), "speedup": speedup, "rows": rows,
+                "target": TARGET, "seeds": list(SEEDS), "speedup": gains, "rows": rows,
                 "picture": str(pictures[0]), "report": str(report.path), "out": str(folder),
                 "seconds": seconds,
             }
         )  # fmt: skip
         return
-    _print(rows, speedup)
+    _print(rows, gains)
     click.echo(f"picture: {pictures[0]}   report: {report.path}   ({seconds:.0f} s)")
 
 
@@ -128,21 +128,21 @@ def _reached(curve: Curve) -> float | None:
 
 
 def _speedup(rows: list[dict[str, Any]], draws: int) -> float | None:
-    uniform, ours = (
-        next(row["seconds_to_target"] for row in rows
+    uniform_s, ours_s = (
+        next(row["seconds_by_seed"] for row in rows
              if (row["policy"], row["draws"]) == (policy, draws))
         for policy in ("uniform", "lyapunov")
     )  # fmt: skip
-    return None if uniform is None or ours is None else float(uniform / ours)
+    return None if None in (*uniform_s, *ours_s) else speedup(uniform_s, ours_s).ratio
 
 
-def _print(rows: list[dict[str, Any]], speedup: dict[str, float | None]) -> None:
+def _print(rows: list[dict[str, Any]], gains: dict[str, float | None]) -> None:
     header = ["policy", "m", f"seconds to {TARGET}", "speed-up", "airtime s/round",
               "devices/round", "final accuracy"]  # fmt: skip
     table = []
     for row in rows:
         seconds = row["seconds_to_target"]
-        gain = speedup[str(row["draws"])] if row["policy"] == "lyapunov" else None
+        gain = gains[str(row["draws"])] if row["policy"] == "lyapunov" else None
         table.append(
             [
                 row["policy"],

@@ -44,7 +44,8 @@ _FIRST_CHANNEL = "heterogeneous"  # over which most targets run
 @click.option("--seeds", metavar="LIST", help="For instance 1 or 1,2,3.  [default: the scale's]")
 @click.option(
     "--target", "accuracy", type=float,
-    help="Test accuracy asked for in figures and numbers.  [default: the scale's, by alpha]",
+    help="Test accuracy asked for in figures and numbers, which then have a folder of their own.  "
+    "[default: the scale's, by alpha]",
 )  # fmt: skip
 @click.option("--draw", is_flag=True, help="Run nothing; draw from the runs in DIR as they stand.")
 def command(
@@ -98,7 +99,9 @@ def command(
         if names[each.name] and not groups:
             click.echo(f"{each.name}: none of its {len(names[each.name])} runs is in {folder}")
             continue
-        written = _write(folder / each.name, each.make(shown, groups), each.tables(size))
+        # Another accuracy has a folder of its own: the paper's figure stays as it is.
+        place = each.name if accuracy is None else f"{each.name}-to-{accuracy:g}"
+        written = _write(folder / place, each.make(shown, groups), each.tables(size))
         click.echo(f"{each.name}: {each.about} -> {written}")
     click.echo(f"{len(jobs)} runs, {time.perf_counter() - began:.0f} s, in {folder}")
 

@@ -10,9 +10,9 @@ from fedsched.config import Scenario, expand
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.reproduction import drawing, paper
 from fedsched.reproduction.scales import Scale
-from fedsched.results.analysis import Reach, curve_of, reach, speedup
+from fedsched.results.analysis import Reach
 from fedsched.results.envelope import envelope
-from fedsched.results.groups import Group, mean_reach
+from fedsched.results.groups import Group, mean_reach, paired_speedup
 from fedsched.results.tally import ScheduleTally
 from fedsched.scheduling.policies import make_policy
 from fedsched.simulation import schedule
@@ -95,17 +95,9 @@ def _pairs(
         base = _find(groups, policy="uniform", draws=m, alpha=alpha, channel=channel)
         if ours is None or base is None:
             continue
-        times: dict[str, list[Reach | None]] = {
-            name: [reach(curve_of(log), target, patience=scale.patience) for log in group.logs]
-            for name, group in (("lyapunov", ours), ("uniform", base))
-        }
-        gain = None
-        fast, slow = ([each for each in times[name] if each] for name in ("lyapunov", "uniform"))
-        if len(fast) == len(ours.logs) == len(slow):
-            gain = speedup(
-                [each.time_s(computation_s) for each in slow],
-                [each.time_s(computation_s) for each in fast],
-            )
+        gain = paired_speedup(
+            base, ours, target, computation_s=computation_s, patience=scale.patience
+        )
         printed = paper.SPEEDUPS.get((channel, m, computation_s)) if alpha == math.inf else None
         for policy, group in (("lyapunov", ours), ("uniform", base)):
             mean = mean_reach(group, target, patience=scale.patience)

@@ -8,7 +8,7 @@ from typing import Any
 from fedsched.results.analysis import Reach, Speedup, curve_of, reach, speedup
 from fedsched.results.runlog import RunLog
 
-__all__ = ["Group", "baseline_of", "group_runs", "mean_reach", "summary_rows"]
+__all__ = ["Group", "baseline_of", "group_runs", "mean_reach", "paired_speedup", "summary_rows"]
 
 # How fields of a scenario are written in labels; others by their own names.
 _SHORT = {
@@ -121,7 +121,10 @@ def summary_rows(
     rows = []
     for group in groups:
         reached = mean_reach(group, target, patience=patience)
-        gain = _against_uniform(group, groups, target, computation_s, patience)
+        base = baseline_of(group, groups)
+        gain = None if base is None else paired_speedup(
+            base, group, target, computation_s=computation_s, patience=patience
+        )  # fmt: skip
         rows.append(
             {
                 "configuration": group.label,
@@ -148,25 +151,27 @@ def summary_rows(
     return rows
 
 
-def _against_uniform(
-    group: Group, groups: Sequence[Group], target: float, computation_s: float, patience: int
+def paired_speedup(
+    slow: Group, fast: Group, target: float, *, computation_s: float = 0.0, patience: int = 1
 ) -> Speedup | None:
-    other = baseline_of(group, groups)
-    if other is None:
-        return None
-    theirs = dict(zip(other.seeds, other.logs, strict=True))
+    """How many times sooner ``fast`` reaches a target, over the seeds that both have.
+
+    None if they share no seed, or if one of these runs has not reached the target: a mean over
+    those that have would be a mean over the quick ones.
+    """
+    theirs = dict(zip(slow.seeds, slow.logs, strict=True))
     pairs = [
         (reach(curve_of(theirs[seed]), target, patience=patience),
          reach(curve_of(log), target, patience=patience))
-        for seed, log in zip(group.seeds, group.logs, strict=True)
+        for seed, log in zip(fast.seeds, fast.logs, strict=True)
         if seed in theirs
     ]  # fmt: skip
-    known = [(slow, fast) for slow, fast in pairs if slow is not None and fast is not None]
+    known = [(base, ours) for base, ours in pairs if base is not None and ours is not None]
     if not known or len(known) < len(pairs):
         return None
     return speedup(
-        [slow.time_s(computation_s) for slow, _ in known],
-        [fast.time_s(computation_s) for _, fast in known],
+        [base.time_s(computation_s) for base, _ in known],
+        [ours.time_s(computation_s) for _, ours in known],
     )
 
 
