@@ -2,16 +2,73 @@
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsched.core.blocks import blocks
 from fedsched.records import PerDevice
 
-__all__ = ["Cheapest", "Devices"]
+__all__ = ["Cheapest", "Devices", "newton_step"]
+
+Values: TypeAlias = NDArray[np.float64]
 
 # Closest to 1 that the q of a falling branch may begin.
 _Q_MOST = 1.0 - 1e-15
+
+
+def newton_step(
+    y: Values,
+    b: Values,
+    nu: float | Values,
+    m: int,
+    floor: float,
+    *,
+    step: Values,
+    response: Values,
+    inverse_weight: Values | None = None,
+) -> tuple[Values, Values]:
+    r"""One Newton step, not taken yet, of each device on :math:`y - b + \nu \kappa / (m a) = 0`.
+
+    Minus the step in y is written to ``step`` and minus :math:`dy / d\nu` to ``response``; ``y``
+    and these two have one shape, to which the others extend.
+
+    Returns:
+        Omega at y, and by how much it falls when y rises, :math:`-d\omega / dy`.
+    """
+    r = (m - 1) / m
+    q = np.sqrt(y)
+    np.divide(1.0, q, out=q)
+    log_rest = np.log1p(-q)
+    kappa = np.exp(log_rest * -r)
+    kappa *= 1.0 / m
+    fall = q / y
+    fall *= 0.5
+    fall *= kappa  # since d omega / dq = kappa / m
+    q -= 1.0
+    inverse = fall / q
+    if inverse_weight is not None:
+        kappa *= inverse_weight
+        inverse *= inverse_weight
+    # The derivative in y is 1 - nu r (-d omega / dy) / (a (1-q)).
+    inverse *= r * nu
+    inverse += 1.0
+    np.divide(1.0, inverse, out=inverse)
+    np.multiply(kappa, inverse, out=response)
+    kappa *= nu
+    kappa += y
+    kappa -= b
+    np.multiply(kappa, inverse, out=step)
+    if floor > 0.0:
+        # A device at its floor moves only if the step leads off it.
+        free = (y < 1.0 / floor**2) | (step > 0.0)
+        response *= free
+        step *= free
+    log_rest *= 1.0 / m
+    np.expm1(log_rest, out=log_rest)
+    np.negative(log_rest, out=log_rest)
+    return log_rest, fall
 
 
 class Devices:
@@ -30,7 +87,6 @@ class Devices:
     ) -> None:
         self.b, self.m, self.floor, self.inverse_weight = b, m, floor, inverse_weight
         self.y, self.y_least, self.y_most = y, y_least, y_most
-        self.y_floor = math.inf if floor == 0.0 else 1.0 / floor**2
         self.step, self.response = np.empty_like(y), np.empty_like(y)
 
     def sweep(self, nu: float) -> tuple[float, float, float]:
@@ -40,41 +96,15 @@ class Devices:
             The sum of omega after the step, its derivative in nu, and how far the step moves the
             omegas in all.
         """
-        m = self.m
-        r = (m - 1) / m
         total = slope = moved = 0.0
         for block in blocks(len(self.y)):
-            y, step, response = self.y[block], self.step[block], self.response[block]
-            q = np.sqrt(y)
-            np.divide(1.0, q, out=q)
-            log_rest = np.log1p(-q)
-            kappa = np.exp(log_rest * -r)
-            kappa *= 1.0 / m
-            fall = q / y
-            fall *= 0.5
-            fall *= kappa  # -d omega / dy, since d omega / dq = kappa / m
-            q -= 1.0
-            inverse = fall / q
-            if self.inverse_weight is not None:
-                kappa *= self.inverse_weight[block]
-                inverse *= self.inverse_weight[block]
-            # Newton on y - b + nu kappa / (m a): its derivative is 1 - nu r (-dw/dy) / (a (1-q)).
-            inverse *= r * nu
-            inverse += 1.0
-            np.divide(1.0, inverse, out=inverse)
-            np.multiply(kappa, inverse, out=response)  # minus dy / d nu
-            kappa *= nu
-            kappa += y
-            kappa -= self.b[block]
-            np.multiply(kappa, inverse, out=step)  # minus the step in y
-            if self.floor > 0.0:
-                # A device at its floor moves only if the step leads off it.
-                free = (y < self.y_floor) | (step > 0.0)
-                response *= free
-                step *= free
-            log_rest *= 1.0 / m
-            np.expm1(log_rest, out=log_rest)
-            total += float(fall.dot(step)) - float(log_rest.sum())
+            step, response = self.step[block], self.response[block]
+            inverse_weight = None if self.inverse_weight is None else self.inverse_weight[block]
+            omega, fall = newton_step(
+                self.y[block], self.b[block], nu, self.m, self.floor,
+                step=step, response=response, inverse_weight=inverse_weight,
+            )  # fmt: skip
+            total += float(fall.dot(step)) + float(omega.sum())
             slope += float(fall.dot(response))
             moved += float(fall.dot(np.abs(step)))
         return total, slope, moved

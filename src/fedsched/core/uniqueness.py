@@ -7,10 +7,9 @@ device, may sit on its falling branch and leave :math:`U = 1 - \omega_k` to the 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsched.core.blocks import blocks
-from fedsched.core.response import Cheapest
+from fedsched.core.response import Cheapest, Values, newton_step
 
 __all__ = ["count_falling", "no_root_at_all", "none_rising", "one_root_at_most"]
 
@@ -139,23 +138,41 @@ def none_rising(k: Cheapest, floor: float, least: float) -> bool:
     """Whether the sum stays below 1 up to k's inflection, so that no point has all rising."""
     if not least < k.rest_turn:
         return False
-    others, _ = _responses(k, floor, np.linspace(least, k.rest_turn, _SCAN))
-    return bool(others[-1] < k.rest_turn * (1.0 - 1e-9))
+    (others,), _ = _responses(k, floor, np.array([k.rest_turn]))
+    return bool(others < k.rest_turn * (1.0 - 1e-9))
 
 
-def _responses(
-    k: Cheapest, floor: float, rest: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What the others take when k leaves each of ``rest`` (ascending), and its derivative in nu."""
-    others, slope = np.empty(len(rest)), np.empty(len(rest))
-    devices, nu = k.respond(floor), 0.0
-    for i, each in enumerate(rest.tolist()):
-        before, nu = nu, k.price_of(each)[0]
-        if i:  # start from the response to the point before
-            devices.move(nu - before)
-        for _ in range(_SWEEPS):
-            others[i], slope[i], moved = devices.sweep(nu)
-            if moved <= 1e-7:
-                break
-            devices.move(0.0)
+def _responses(k: Cheapest, floor: float, rest: Values) -> tuple[Values, Values]:
+    """What the others take when k leaves each of ``rest``, and its derivative in nu.
+
+    Not a number where Newton's method has not settled.
+    """
+    nu = np.array([k.price_of(each)[0] for each in rest.tolist()])
+    others, slope = np.zeros(len(rest)), np.zeros(len(rest))
+    for block in blocks(len(k.others)):
+        b = k.others[block]
+        for points in blocks(len(rest), len(b)):
+            taken, response = _settle(k, b, floor, nu[points, np.newaxis])
+            others[points] += taken
+            slope[points] += response
     return others, slope
+
+
+def _settle(k: Cheapest, b: Values, floor: float, nu: Values) -> tuple[Values, Values]:
+    """The sums over devices of what they take at each nu, and of its derivative.
+
+    They start where kappa is 1, above the root, from where Newton's method on a convex function
+    comes down to it step by step.
+    """
+    y_most = b if floor == 0.0 else np.minimum(b, 1.0 / floor**2)
+    y = np.clip(b - nu / k.m, k.y_turn, y_most)
+    step, response = np.empty_like(y), np.empty_like(y)
+    for _ in range(_SWEEPS):
+        omega, fall = newton_step(y, b, nu, k.m, floor, step=step, response=response)
+        moved = (fall * np.abs(step)).sum(axis=1)
+        settled = moved <= 1e-7
+        if settled.all():
+            break
+        y = np.clip(y - step, k.y_turn, y_most)
+    taken, slope = (omega + fall * step).sum(axis=1), (fall * response).sum(axis=1)
+    return np.where(settled, taken, np.nan), np.where(settled, slope, np.nan)
