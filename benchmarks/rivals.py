@@ -49,10 +49,11 @@ class _Terms:
         return Answer(omega, time.process_time() - self.start, finished)
 
 
-def solve_with_pymanopt(price, weight, draws, limit_s):
+def solve_with_pymanopt(price, weight, draws, limit_s, start=None):
     """Riemannian conjugate gradients for omega = x^2 on the unit sphere, default criteria.
 
-    The gradient is written out, which is several times faster than the usual way below.
+    The gradient is written out, which is several times faster than the usual way below. It starts
+    at the draw probabilities ``start``, or where all are equal.
     """
     terms = _Terms(price, weight, draws, limit_s)
     sphere = Sphere(len(price))
@@ -65,7 +66,7 @@ def solve_with_pymanopt(price, weight, draws, limit_s):
     def gradient(x):
         return 2.0 * x * terms.gradient(x * x)
 
-    return _run(pymanopt.Problem(sphere, cost, euclidean_gradient=gradient), price, terms)
+    return _run(pymanopt.Problem(sphere, cost, euclidean_gradient=gradient), price, terms, start)
 
 
 def solve_with_pymanopt_autograd(price, weight, draws, limit_s):
@@ -81,11 +82,11 @@ def solve_with_pymanopt_autograd(price, weight, draws, limit_s):
     return _run(pymanopt.Problem(sphere, cost), price, terms)
 
 
-def _run(problem, price, terms):
-    start = np.full(len(price), 1.0 / np.sqrt(len(price)))
+def _run(problem, price, terms, start=None):
+    start = np.full(len(price), 1.0 / len(price)) if start is None else start
     try:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            result = ConjugateGradient(verbosity=0).run(problem, initial_point=start)
+            result = ConjugateGradient(verbosity=0).run(problem, initial_point=np.sqrt(start))
         return terms.answer(result.point**2, True)
     except _OutOfTimeError:
         return terms.answer(terms.best, False)

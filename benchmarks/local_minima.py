@@ -1,0 +1,92 @@
+"""How often a local solver ends in the wrong minimum, and what that does to the schedule.
+
+`python -m benchmarks.local_minima` writes ``results/local-minima.md``. The solver is pymanopt's, as
+in ``rivals``: conjugate gradients on the simplex, from the uniform point or from a random one.
+"""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.problems import LAM, V
+from benchmarks.rivals import solve_with_pymanopt
+from fedsched.core.power import optimal_power
+from fedsched.core.probabilities import optimal_probabilities
+from fedsched.core.uplink import PAPER_UPLINK
+from fedsched.randomness import stream
+from fedsched.scheduling.queues import advance_queue
+from fedsched.wireless import make_channel
+
+DEVICES, ROUNDS, SEED = 100, 2_000, 1
+BUDGET_W = 1.0
+LIMIT_S = 10.0
+WRONG = 1e-6  # relative excess from which an objective is another minimum's
+DRAWS = (5, 10)
+SOLVERS = ("global", "uniform start", "random start")
+PLACE = Path(__file__).parent / "results" / "local-minima.md"
+
+
+def answer(solver, price, draws, random):
+    """Participation probabilities by one of the solvers."""
+    weight = V / DEVICES
+    if solver == "global":
+        return optimal_probabilities(price, weight=weight, draws=draws).probability
+    start = random.dirichlet(np.ones(DEVICES)) if solver == "random start" else None
+    omega = solve_with_pymanopt(price, weight, draws, LIMIT_S, start=start).draw_probability
+    return -np.expm1(draws * np.log1p(-np.minimum(omega / omega.sum(), 1.0 - 1e-16)))
+
+
+def measure(solver, draws):
+    """A schedule that lives with this solver's answers, each compared with the best one."""
+    channel = make_channel("heterogeneous", DEVICES)
+    state, queue = channel.init(stream(SEED, "channel")), np.zeros(DEVICES)
+    cost = V * LAM * PAPER_UPLINK.bits / PAPER_UPLINK.bandwidth_hz
+    rows = []
+    for t in range(ROUNDS):
+        gain, state = channel.step(state, stream(SEED, "channel", t))
+        power = optimal_power(
+            gain, queue, cost=cost, noise=PAPER_UPLINK.noise_w, max_power=PAPER_UPLINK.max_power_w
+        )
+        airtime_s = PAPER_UPLINK.airtime_s(gain, power)
+        price = V * LAM * airtime_s + queue * power
+        q = answer(solver, price, draws, stream(SEED, "sampling", t))
+        best = float(optimal_probabilities(price, weight=V / DEVICES, draws=draws).objective)
+        excess = float((V / DEVICES / q + price * q).sum()) / best - 1.0
+        rows.append((q @ airtime_s, (1.0 / q).mean(), q.sum(), max(excess, 0.0)))
+        queue = advance_queue(queue, power_w=power, probability=q, budget_w=BUDGET_W)
+    airtimes_s, inverse, devices, excess = np.array(rows).T
+    return {
+        "airtime_s": airtimes_s.mean(),
+        "inverse": inverse.mean(),
+        "devices": devices.mean(),
+        "wrong": (excess > WRONG).mean(),
+        "excess": excess.mean(),
+        "worst": excess.max(),
+    }
+
+
+def main():
+    lines = [
+        "# The local minima of a round",
+        "",
+        f"Heterogeneous channel, {DEVICES} devices, V = lambda = {LAM:g}, {ROUNDS:,} rounds from "
+        "empty queues, each solver with the queues its own answers lead to. An answer is wrong if "
+        f"its objective is more than {WRONG:g} above the global one, relatively.",
+        "",
+        "| draws | solver | rounds with a wrong answer | objective above, mean and worst | "
+        "airtime a round | mean 1/q | devices a round |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for draws, solver in itertools.product(DRAWS, SOLVERS):
+        row = measure(solver, draws)
+        lines.append(
+            f"| {draws} | {solver} | {row['wrong']:.1%} | {row['excess']:.2%}, {row['worst']:.1%} "
+            f"| {row['airtime_s']:.3f} s | {row['inverse']:.1f} | {row['devices']:.2f} |"
+        )
+        print(lines[-1], flush=True)
+    PLACE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
