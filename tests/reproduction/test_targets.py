@@ -1,6 +1,7 @@
 """Every figure and table of the paper, at the smallest scale, through the command line."""
 
 import csv
+import dataclasses
 import math
 import shutil
 import tomllib
@@ -68,6 +69,21 @@ def test_every_panel_has_axes_names_a_legend_and_the_right_number_of_curves(repr
         if not name.startswith("table"):
             assert axis.get_ylabel()
             assert axis.get_legend() is not None
+
+
+def test_the_title_says_how_many_seeds_there_are_not_how_many_were_asked_for(reproduced):
+    target = TARGETS["convergence"]
+    logs = [read_run(reproduced / "runs" / run_name(each)) for each in target.scenarios(SMOKE)]
+    groups = group_runs(logs)
+    asked = dataclasses.replace(SMOKE, seeds=(1, 2, 3))
+
+    def title(groups):
+        return target.make(asked, groups).figure.get_suptitle()
+
+    assert ", one seed" in title(groups)
+    twice = [dataclasses.replace(group, logs=group.logs * 2) for group in groups]
+    assert ", mean of 2 seeds" in title(twice)
+    assert ", mean of 1 to 2 seeds" in title([*twice[:-1], groups[-1]])
 
 
 def test_nothing_is_run_twice(reproduced):

@@ -43,7 +43,7 @@ def convergence(scale: Scale, groups: Sequence[Group], computations_s: Sequence[
                 _draw(axis, scale, groups, quantity, computation_s, by="policy.draws")
                 axis.set(xlabel="simulated time (s)", ylabel=name, xscale="log",
                          title=f"computation {computation_s:g} s a round")  # fmt: skip
-        _finish(axes, scale)
+        _finish(axes, scale, groups)
         return figure
 
 
@@ -53,7 +53,7 @@ def over_rounds(scale: Scale, groups: Sequence[Group]) -> Any:
         for axis, (quantity, name) in zip(axes[0], _QUANTITIES, strict=True):
             _draw(axis, scale, groups, quantity, 0.0, by="policy.draws", over="rounds")
             axis.set(xlabel="round", ylabel=name, title=f"{name} by round".capitalize())
-        _finish(axes, scale)
+        _finish(axes, scale, groups)
         return figure
 
 
@@ -77,7 +77,7 @@ def _pair_of_panels(
         for axis, (quantity, name) in zip(axes[0], _QUANTITIES, strict=True):
             _draw(axis, scale, groups, quantity, computation_s, by=by)
             axis.set(xlabel="simulated time (s)", ylabel=name, xscale="log", title=title)
-        _finish(axes, scale)
+        _finish(axes, scale, groups)
         return figure
 
 
@@ -114,9 +114,11 @@ def _draw(
                           fontsize=8, va="bottom", color="#555555")  # fmt: skip
 
 
-def _finish(axes: Any, scale: Scale) -> None:
+def _finish(axes: Any, scale: Scale, groups: Sequence[Group]) -> None:
     smoothing = f", rolling mean of {scale.window} of {_POINTS} points" if scale.window > 1 else ""
-    seeds = f"mean of {len(scale.seeds)} seeds" if len(scale.seeds) > 1 else "one seed"
+    fewest, most = (extreme(len(group.logs) for group in groups) for extreme in (min, max))
+    counted = f"{most}" if fewest == most else f"{fewest} to {most}"
+    seeds = "one seed" if most == 1 else f"mean of {counted} seeds"
     axes.flat[0].figure.suptitle(
         f"{scale.dataset}, {scale.devices} devices, {seeds}{smoothing}", fontsize=9
     )
