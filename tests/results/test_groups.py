@@ -39,6 +39,14 @@ def test_the_baseline_has_the_same_draws_and_the_same_design():
     assert baseline_of(ours, list(groups.values())) is None
 
 
+def test_an_early_log_that_does_not_say_what_is_unread_joins_the_others_of_its_policy():
+    early, late = log("lyapunov", rho=1.0), log("lyapunov", seed=2, rho=1.0, unread=["rho"])
+    del early.manifest["unread"]
+    (group,) = group_runs([early, late])
+    assert group.seeds == [1, 2]
+    assert group.unread == {"policy.rho"}
+
+
 def two_groups(slow_seeds, fast_seeds, never=None):
     """A slow and a fast configuration, and when each of their seeds reaches 0.8, if it does."""
     members = {

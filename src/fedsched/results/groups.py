@@ -52,20 +52,31 @@ def _flat(log: RunLog) -> dict[str, Any]:
     }
 
 
-def _unread(log: RunLog) -> frozenset[str]:
-    return frozenset(log.manifest.get("unread", ()))
+def _kind(log: RunLog) -> str:
+    return str(log.manifest["scenario"]["policy"]["kind"])
 
 
-def _key(log: RunLog) -> tuple[tuple[str, Any], ...]:
-    left_out = _IGNORED | _unread(log)
+def _unread_by_kind(logs: Iterable[RunLog]) -> dict[str, frozenset[str]]:
+    """What each policy does not read: early logs do not say it, others of the policy may."""
+    unread: dict[str, frozenset[str]] = {}
+    for log in logs:
+        said = frozenset(log.manifest.get("unread", ()))
+        unread[_kind(log)] = unread.get(_kind(log), frozenset()) | said
+    return unread
+
+
+def _key(log: RunLog, unread: frozenset[str]) -> tuple[tuple[str, Any], ...]:
+    left_out = _IGNORED | unread
     return tuple(sorted((k, v) for k, v in _flat(log).items() if k not in left_out))
 
 
 def group_runs(logs: Iterable[RunLog]) -> list[Group]:
     """Group logs by configuration; labels name only what differs between the groups."""
+    logs = list(logs)
+    unread = _unread_by_kind(logs)
     groups: dict[tuple[tuple[str, Any], ...], list[RunLog]] = {}
     for log in logs:
-        groups.setdefault(_key(log), []).append(log)
+        groups.setdefault(_key(log, unread[_kind(log)]), []).append(log)
     keys = [dict(key) for key in groups]
     names = sorted({name for key in keys for name in key})
     varying = [name for name in names if len({repr(k[name]) for k in keys if name in k}) > 1]
@@ -79,8 +90,8 @@ def group_runs(logs: Iterable[RunLog]) -> list[Group]:
         label = " ".join(_written(name, fields[name]) for name in order if name in fields)
         label += " (biased)" if members[0].manifest.get("biased") else ""
         members.sort(key=lambda log: int(log.manifest["scenario"]["run"]["seed"]))
-        unread = _unread(members[0])
-        result.append(Group(label=label, fields=fields, unread=unread, logs=tuple(members)))
+        unread_here = unread[_kind(members[0])]
+        result.append(Group(label=label, fields=fields, unread=unread_here, logs=tuple(members)))
     return sorted(result, key=lambda group: [_sortable(group.fields.get(n)) for n in order])
 
 
