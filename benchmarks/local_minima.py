@@ -9,10 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.problems import LAM, V
+from benchmarks.problems import LAM, RoundProblem
 from benchmarks.rivals import solve_with_pymanopt
-from fedsched.core.power import optimal_power
-from fedsched.core.probabilities import optimal_probabilities
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.randomness import stream
 from fedsched.scheduling.queues import advance_queue
@@ -27,33 +25,30 @@ SOLVERS = ("global", "uniform start", "random start")
 PLACE = Path(__file__).parent / "results" / "local-minima.md"
 
 
-def answer(solver, price, draws, random):
-    """Participation probabilities by one of the solvers."""
-    weight = V / DEVICES
+def answer(solver, problem, price, best, random):
+    """Draw probabilities by one of the solvers; ``best`` is the global solution."""
     if solver == "global":
-        return optimal_probabilities(price, weight=weight, draws=draws).probability
+        return best.draw_probability
     start = random.dirichlet(np.ones(DEVICES)) if solver == "random start" else None
-    omega = solve_with_pymanopt(price, weight, draws, LIMIT_S, start=start).draw_probability
-    return -np.expm1(draws * np.log1p(-np.minimum(omega / omega.sum(), 1.0 - 1e-16)))
+    found = solve_with_pymanopt(price, problem.weight, problem.draws, LIMIT_S, start=start)
+    return found.draw_probability / found.draw_probability.sum()
 
 
 def measure(solver, draws):
     """A schedule that lives with this solver's answers, each compared with the best one."""
     channel = make_channel("heterogeneous", DEVICES)
     state, queue = channel.init(stream(SEED, "channel")), np.zeros(DEVICES)
-    cost = V * LAM * PAPER_UPLINK.bits / PAPER_UPLINK.bandwidth_hz
     rows = []
     for t in range(ROUNDS):
         gain, state = channel.step(state, stream(SEED, "channel", t))
-        power = optimal_power(
-            gain, queue, cost=cost, noise=PAPER_UPLINK.noise_w, max_power=PAPER_UPLINK.max_power_w
-        )
-        airtime_s = PAPER_UPLINK.airtime_s(gain, power)
-        price = V * LAM * airtime_s + queue * power
-        q = answer(solver, price, draws, stream(SEED, "sampling", t))
-        best = float(optimal_probabilities(price, weight=V / DEVICES, draws=draws).objective)
-        excess = float((V / DEVICES / q + price * q).sum()) / best - 1.0
-        rows.append((q @ airtime_s, (1.0 / q).mean(), q.sum(), max(excess, 0.0)))
+        problem = RoundProblem(gain=gain, queue=queue, draws=draws, lam=LAM)
+        power, best = problem.power(), problem.decide()
+        price = problem.price(power)
+        omega = answer(solver, problem, price, best, stream(SEED, "sampling", t))
+        excess = problem.objective(omega, price) / float(best.objective) - 1.0
+        q = -np.expm1(draws * np.log1p(-np.minimum(omega, 1.0 - 1e-16)))
+        airtime_s = float(q @ PAPER_UPLINK.airtime_s(gain, power))
+        rows.append((airtime_s, (1.0 / q).mean(), q.sum(), max(excess, 0.0)))
         queue = advance_queue(queue, power_w=power, probability=q, budget_w=BUDGET_W)
     airtimes_s, inverse, devices, excess = np.array(rows).T
     return {

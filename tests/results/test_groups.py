@@ -47,6 +47,15 @@ def test_an_early_log_that_does_not_say_what_is_unread_joins_the_others_of_its_p
     assert group.unread == {"policy.rho"}
 
 
+def test_what_one_way_of_sending_does_not_read_still_tells_runs_of_another_apart():
+    logs = [
+        log("uniform", power="constant", v=100.0, unread=["v"]),
+        log("uniform", power="queue", v=10.0),
+        log("uniform", power="queue", v=100.0),
+    ]
+    assert len(group_runs(logs)) == 3
+
+
 def two_groups(slow_seeds, fast_seeds, never=None):
     """A slow and a fast configuration, and when each of their seeds reaches 0.8, if it does."""
     members = {

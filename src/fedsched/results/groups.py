@@ -52,17 +52,15 @@ def _flat(log: RunLog) -> dict[str, Any]:
     }
 
 
-def _kind(log: RunLog) -> str:
-    return str(log.manifest["scenario"]["policy"]["kind"])
+def _reader(log: RunLog) -> tuple[Any, Any]:
+    """What decides which fields of a scenario are read."""
+    policy = log.manifest["scenario"]["policy"]
+    return policy["kind"], policy.get("power")
 
 
-def _unread_by_kind(logs: Iterable[RunLog]) -> dict[str, frozenset[str]]:
-    """What each policy does not read: early logs do not say it, others of the policy may."""
-    unread: dict[str, frozenset[str]] = {}
-    for log in logs:
-        said = frozenset(log.manifest.get("unread", ()))
-        unread[_kind(log)] = unread.get(_kind(log), frozenset()) | said
-    return unread
+def _unread(log: RunLog, said: Mapping[tuple[Any, Any], Sequence[str]]) -> frozenset[str]:
+    """What its policy does not read; an early log does not say it, others of the policy may."""
+    return frozenset(log.manifest.get("unread", said.get(_reader(log), ())))
 
 
 def _key(log: RunLog, unread: frozenset[str]) -> tuple[tuple[str, Any], ...]:
@@ -73,10 +71,10 @@ def _key(log: RunLog, unread: frozenset[str]) -> tuple[tuple[str, Any], ...]:
 def group_runs(logs: Iterable[RunLog]) -> list[Group]:
     """Group logs by configuration; labels name only what differs between the groups."""
     logs = list(logs)
-    unread = _unread_by_kind(logs)
+    said = {_reader(log): log.manifest["unread"] for log in logs if "unread" in log.manifest}
     groups: dict[tuple[tuple[str, Any], ...], list[RunLog]] = {}
     for log in logs:
-        groups.setdefault(_key(log, unread[_kind(log)]), []).append(log)
+        groups.setdefault(_key(log, _unread(log, said)), []).append(log)
     keys = [dict(key) for key in groups]
     names = sorted({name for key in keys for name in key})
     varying = [name for name in names if len({repr(k[name]) for k in keys if name in k}) > 1]
@@ -90,8 +88,8 @@ def group_runs(logs: Iterable[RunLog]) -> list[Group]:
         label = " ".join(_written(name, fields[name]) for name in order if name in fields)
         label += " (biased)" if members[0].manifest.get("biased") else ""
         members.sort(key=lambda log: int(log.manifest["scenario"]["run"]["seed"]))
-        unread_here = unread[_kind(members[0])]
-        result.append(Group(label=label, fields=fields, unread=unread_here, logs=tuple(members)))
+        unread = _unread(members[0], said)
+        result.append(Group(label=label, fields=fields, unread=unread, logs=tuple(members)))
     return sorted(result, key=lambda group: [_sortable(group.fields.get(n)) for n in order])
 
 
