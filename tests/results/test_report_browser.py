@@ -194,7 +194,7 @@ return [...document.querySelectorAll("#ranges tbody tr[data-label]")].map((row) 
 
 
 def number_shown(text):
-    return text.replace("\u2009", "").strip()
+    return text.replace("\u202f", "").strip()
 
 
 def settings(browser):
@@ -254,7 +254,7 @@ def test_a_link_opens_the_page_at_its_settings_with_the_numbers_of_the_analysis(
     rows, _ = check_numbers(browser, groups)
     best = max((row for row in rows if row["speedup"]), key=lambda row: row["speedup"])
     headline = browser.run("return document.getElementById('headline').textContent")
-    assert headline.startswith("lyapunov reaches 0.9 in ") and "(m\u2009=\u200910)" in headline
+    assert headline.startswith("lyapunov reaches 0.9 in ") and "(m\u202f=\u202f10)" in headline
     assert f"{best['speedup']:.2f} times sooner" in headline
     for c, target in ((2, 0.85), (0.37, 0.5), (250, 0.93)):
         browser.open(f"{url}#c={c}&target={target}")
@@ -391,7 +391,7 @@ def test_hostile_names_are_shown_and_never_run(browser, tmp_path):
     assert browser.run("return document.title") == name
     assert name in browser.run("return document.querySelector('h1').textContent")
     assert name in browser.run("return document.getElementById('legend').textContent").replace(
-        "\u2009", ""
+        "\u202f", ""
     )
 
 
@@ -422,6 +422,65 @@ def test_rivals_in_one_setting_share_a_colour_and_a_policy_shares_a_dash(browser
     assert all(len(each) == 1 for each in (*colours.values(), *dashes.values()))
     assert len(set.union(*colours.values())) == 3
     assert len(set.union(*dashes.values())) == 2
+
+
+@pytest.fixture(scope="module")
+def environments(tmp_path_factory):
+    """Two channels; over the second there is one policy more."""
+    root = tmp_path_factory.mktemp("environments")
+    cases = [("lyapunov", "homogeneous"), ("uniform", "homogeneous"), ("lyapunov", "heterogeneous")]
+    cases += [("uniform", "heterogeneous"), ("pow-d", "heterogeneous")]
+    for (place, (policy, channel)), seed in itertools.product(enumerate(cases), (1, 2)):
+        about = manifest(policy, seed=seed, channel__kind=channel)
+        rows = table(seed=seed, airtime_s=0.1 * (place + 1))
+        write_run(root / f"{place}-{seed}", about, rows)
+    groups = group_runs(run.log for run in collect_runs([root]).runs)
+    url = write_report([root], root / "report.html", target=0.8).path.as_uri()
+    return url, groups
+
+
+def test_one_environment_is_compared_at_a_time(browser, environments):
+    url, groups = environments
+    browser.open(url)
+    look = """return [...document.querySelectorAll("#accuracy [data-series]")].map((line) =>
+      `${line.style.stroke} ${line.getAttribute("stroke-dasharray")}`);"""
+    inside = {
+        "heterogeneous": ["lyapunov", "pow-d", "uniform"],
+        "homogeneous": ["lyapunov", "uniform"],
+    }
+    own = {name: [g for g in groups if g.environment == name] for name in inside}
+    # It opens where most configurations are, whatever comes first.
+    check_environment(browser, own["heterogeneous"], inside["heterogeneous"])
+    colours = browser.run(look)
+    browser.click("#legend button")
+    browser.keys("#environment", "homogeneous")
+    check_environment(browser, own["homogeneous"], inside["homogeneous"])
+    assert browser.run(look) == [colours[0], colours[2]]
+    browser.open(f"{url}#environment=0&target=0.8")
+    check_environment(browser, own["heterogeneous"], inside["heterogeneous"])
+    browser.open(f"{url}#environment=all&target=0.8")
+    check_environment(browser, groups, [
+        "lyapunov heterogeneous", "lyapunov homogeneous", "pow-d heterogeneous",
+        "uniform heterogeneous", "uniform homogeneous",
+    ])  # fmt: skip
+    assert len(set(browser.run(look))) == len(groups)
+    browser.open(f"{url}#environment=length&target=0.8")
+    check_environment(browser, own["heterogeneous"], inside["heterogeneous"])
+
+
+def check_environment(browser, groups, names):
+    """Pictures, legend, tables and the choice of power speak of these configurations alone."""
+    check_numbers(browser, groups)
+    assert browser.run(LINES) == names
+    for parts in ("#legend button", "#power-of option"):
+        script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
+        assert browser.run(script, parts) == names
+
+
+def test_one_environment_needs_no_choice(browser, grid):
+    browser.open(grid[0])
+    script = "return document.getElementById('environment').checkVisibility()"
+    assert browser.run(script) is False
 
 
 def test_a_single_run_has_a_page_too(browser, tmp_path):

@@ -1,5 +1,6 @@
 """Runs that differ in their seed alone belong together; what else differs names the groups."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -18,10 +19,12 @@ _SHORT = {
     "policy.v": "V={:g}",
     "policy.design": "{}",
     "policy.qmin": "qmin={:g}",
-    "data.alpha": "α={}",
+    "data.alpha": "α={:g}",
     "data.name": "{}",
     "channel.kind": "{}",
 }
+# What a configuration is exposed to rather than chooses: only within it are times comparable.
+_ENVIRONMENT = ("channel.", "data.", "uplink.")
 # Fields that do not tell configurations apart.
 _IGNORED = frozenset(
     f"run.{name}" for name in ("seed", "rounds", "eval_every", "checkpoint_every", "stop_accuracy")
@@ -32,10 +35,16 @@ _IGNORED = frozenset(
 class Group:
     """One configuration, with a run for each seed, in the order of seeds."""
 
-    label: str
+    choice: str  # what differs between groups of the policy and the training
+    environment: str  # what differs between groups of the channel, the data and the uplink
     fields: Mapping[str, Any]  # of the scenario that tell it from others, by dotted name
     unread: frozenset[str]  # fields its policy does not read
     logs: Sequence[RunLog]
+
+    @property
+    def label(self) -> str:
+        """Tells it from the other groups."""
+        return f"{self.choice} {self.environment}".rstrip()
 
     @property
     def seeds(self) -> list[int]:
@@ -85,11 +94,22 @@ def group_runs(logs: Iterable[RunLog]) -> list[Group]:
     result = []
     for key, members in groups.items():
         fields = dict(key)
-        label = " ".join(_written(name, fields[name]) for name in order if name in fields)
-        label += " (biased)" if members[0].manifest.get("biased") else ""
+        words: dict[bool, list[str]] = {True: [], False: []}
+        for name in order:
+            if name in fields:
+                words[name.startswith(_ENVIRONMENT)].append(_written(name, fields[name]))
+        if members[0].manifest.get("biased"):
+            words[False].append("(biased)")
         members.sort(key=lambda log: int(log.manifest["scenario"]["run"]["seed"]))
-        unread = _unread(members[0], said)
-        result.append(Group(label=label, fields=fields, unread=unread, logs=tuple(members)))
+        result.append(
+            Group(
+                choice=" ".join(words[False]),
+                environment=" ".join(words[True]),
+                fields=fields,
+                unread=_unread(members[0], said),
+                logs=tuple(members),
+            )
+        )
     return sorted(result, key=lambda group: [_sortable(group.fields.get(n)) for n in order])
 
 
@@ -102,6 +122,7 @@ def _sortable(value: Any) -> tuple[str, float, str]:
 
 def _written(name: str, value: Any) -> str:
     form = _SHORT.get(name, name.partition(".")[2] + "={}")
+    value = "∞" if value in ("inf", math.inf) else value
     try:
         return form.format(value)
     except ValueError:

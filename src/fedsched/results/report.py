@@ -87,7 +87,8 @@ def report_payload(
     Args:
         found: the runs, and what was left out.
         target: test accuracy the page opens with; if None, the highest hundredth that every
-            configuration reaches, but no lower than four fifths of the best.
+            configuration of the environment it opens with reaches, but no lower than four
+            fifths of the best.
         patience: measurements a crossing must last.
         title: heading of the page.
     """
@@ -108,12 +109,15 @@ def report_payload(
         _group(group, [run_of[id(log)] for log in group.logs], groups, row, patience)
         for group, row in zip(groups, rows, strict=True)
     ]
+    opening = _largest_environment(parts)
+    seen = [part for part in parts if part["environment"] == opening]
     first = groups[0].fields
     common = [k for k in first if all(k in g.fields and g.fields[k] == first[k] for g in groups)]
     return {
         "title": title,
         "patience": patience,
-        "target": _first_target(parts) if target is None else target,
+        "environment": opening,
+        "target": _first_target(seen) if target is None else target,
         "common": sorted(common),
         "groups": parts,
         "left_out": [{"name": each.name, "reason": each.reason} for each in found.left_out],
@@ -124,6 +128,12 @@ def _natural(label: str) -> list[tuple[bool, float, str]]:
     """An order in which m=5 comes before m=10."""
     words = re.split(r"(\d+(?:\.\d+)?)", label)
     return [(k % 2 == 0, float(w) if k % 2 else 0.0, w) for k, w in enumerate(words)]
+
+
+def _largest_environment(parts: Sequence[Mapping[str, Any]]) -> str:
+    """Where most configurations are compared; the first of several."""
+    each = [str(part["environment"]) for part in parts]
+    return max(dict.fromkeys(each), key=each.count)
 
 
 def _first_target(parts: Sequence[Mapping[str, Any]]) -> float:
@@ -152,6 +162,8 @@ def _group(
     }
     return {
         "label": group.label,
+        "choice": group.choice,
+        "environment": group.environment,
         "kind": str(group.fields.get("policy.kind", "")),
         "baseline": _uniform_of(group, groups),
         "airtime_s_per_round": row["airtime_s_per_round"],

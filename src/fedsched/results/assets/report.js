@@ -93,8 +93,12 @@ function envelope(lines) {
 /* ---- state ---- */
 
 const COMPUTATION_TOP = 30, COMPUTATION_KNEE = 0.1;
-const state = { c: 0, target: data.target, hidden: new Set(), log: true, relative: false, power: 0 };
-const shown = (k) => !state.hidden.has(k);
+const environments = [...new Set(groups.map((group) => group.environment))];
+const state = { c: 0, target: data.target, environment: data.environment, hidden: new Set(), log: true, relative: false, power: null };
+/** Times are compared within one environment, unless all are asked for (null). */
+const here = (k) => state.environment === null || groups[k].environment === state.environment;
+const shown = (k) => here(k) && !state.hidden.has(k);
+const nameOf = (k) => state.environment === null ? groups[k].label : groups[k].choice;
 
 function computeAll() {
   const reached = groups.map((group) => group.runs.map((run) => reach(run, state.target)));
@@ -106,7 +110,7 @@ function computeAll() {
 
 /* ---- numbers as text ---- */
 
-const THIN = "\u2009";
+const THIN = "\u202f"; // narrow, and no line ends at it
 function fixed(value, digits) {
   const [whole, part] = value.toFixed(digits).split(".");
   const spaced = whole.replace(/\B(?=(\d{3})+$)/g, THIN);
@@ -121,7 +125,7 @@ function compact(value) {
   if (size >= 1e6 || size < 1e-4) return value.toExponential(size === 10 ** Math.round(Math.log10(size)) ? 0 : 2).replace("e+", "e");
   return size >= 1000 ? fixed(value, 0) : String(Number(value.toPrecision(4)));
 }
-const spaced = (label) => label.replace(/=/g, "\u2009=\u2009");
+const spaced = (label) => label.replace(/=/g, `${THIN}=${THIN}`);
 
 /* ---- elements ---- */
 
@@ -139,10 +143,13 @@ function draw(tag, attributes = {}, text = null) {
 }
 const COLOURS = 7, DASHES = ["", "8 4", "2 4", "10 4 2 4", "5 3 1 3 1 3"];
 // Where there are few enough, the colour is the setting and the dash the policy, so that rivals are seen side by side.
-const setting = (group) => group.label.replace(group.kind, "").replace("(biased)", "").trim();
+const setting = (group) => group.choice.replace(group.kind, "").replace("(biased)", "").trim();
 const kinds = [...new Set(groups.map((group) => group.kind))], settings = [...new Set(groups.map(setting))];
 const paired = kinds.length <= DASHES.length && settings.length > 1 && settings.length <= COLOURS;
-const slot = (k) => paired ? kinds.indexOf(groups[k].kind) * COLOURS + settings.indexOf(setting(groups[k])) : k;
+const choices = [...new Set(groups.map((group) => group.choice))];
+/** A choice keeps its look in every environment; only where all are shown at once each has its own. */
+const slot = (k) => state.environment === null && environments.length > 1 ? k
+  : paired ? kinds.indexOf(groups[k].kind) * COLOURS + settings.indexOf(setting(groups[k])) : choices.indexOf(groups[k].choice);
 const colour = (k) => `var(--s${slot(k) % COLOURS})`;
 const dash = (k) => DASHES[Math.floor(slot(k) / COLOURS) % DASHES.length];
 function swatch(stroke, pattern) {
@@ -383,7 +390,7 @@ const positive = (x) => Number.isFinite(x) && x > 0;
 const widen = ([low, high], share) => [low - (high - low || 1) * share, high + (high - low || 1) * share];
 const NOTHING = "Every configuration is hidden. Choose some in the legend.";
 const visibleGroups = () => groups.map((group, k) => ({ group, k })).filter(({ k }) => shown(k));
-const look = (k) => ({ name: groups[k].label, colour: colour(k), dash: dash(k) });
+const look = (k) => ({ name: nameOf(k), colour: colour(k), dash: dash(k) });
 
 function drawCurves(id, which, name, answers) {
   const series = [];
@@ -410,7 +417,7 @@ function drawCurves(id, which, name, answers) {
     tipX: (x) => `${seconds(x)} s`, tipY: (y) => y.toFixed(4),
   });
 }
-const shownAny = () => state.hidden.size < groups.length;
+const shownAny = () => groups.some((_, k) => shown(k));
 
 function drawTimes(answers) {
   const about = `seconds to accuracy ${compact(state.target)} against computation time a round`;
@@ -515,9 +522,9 @@ function headline(answers) {
     notes.push(best.gain.low === null ? "One seed, so no interval." : `95 % interval of the ratio: ${times(best.gain.low)} to ${times(best.gain.high)}, from ${best.gain.seeds} paired seeds.`);
   } else if (visible.length > 1) {
     const last = visible[visible.length - 1];
-    parts.push(`${spaced(groups[visible[0].line.index].label)} reaches ${target} in `, strong(`${seconds(visible[0].time)} s`), `, the slowest to arrive, ${spaced(groups[last.line.index].label)}, in `, strong(`${seconds(last.time)} s`), ".");
-  } else parts.push(`${groups.length - state.hidden.size > 1 ? "Only " : ""}${spaced(groups[visible[0].line.index].label)} reaches ${target}: in `, strong(`${seconds(visible[0].time)} s`), ".");
-  if (visible.length > 1) notes.unshift(`With ${compact(state.c)} s of computation a round, ${spaced(groups[visible[0].line.index].label)} is the fastest of all: ${seconds(visible[0].time)} s.`);
+    parts.push(`${spaced(nameOf(visible[0].line.index))} reaches ${target} in `, strong(`${seconds(visible[0].time)} s`), `, the slowest to arrive, ${spaced(nameOf(last.line.index))}, in `, strong(`${seconds(last.time)} s`), ".");
+  } else parts.push(`${visibleGroups().length > 1 ? "Only " : ""}${spaced(nameOf(visible[0].line.index))} reaches ${target}: in `, strong(`${seconds(visible[0].time)} s`), ".");
+  if (visible.length > 1) notes.unshift(`With ${compact(state.c)} s of computation a round, ${spaced(nameOf(visible[0].line.index))} is the fastest of all: ${seconds(visible[0].time)} s.`);
   byId("headline").replaceChildren(...parts);
   byId("subline").textContent = notes.join(" ");
 }
@@ -527,9 +534,10 @@ function cell(key, value, text, extra = {}) {
 }
 function configurations(answers) {
   const rows = groups.map((group, k) => {
+    if (!here(k)) return null;
     const line = answers.lines[k], gain = answers.gains[k], time = line && clock(line, state.c);
     const arrived = answers.reached[k].filter((each) => each !== null).length;
-    const name = make("button", { class: "row-name", type: "button", "aria-pressed": String(shown(k)), "data-index": k }, swatch(colour(k), dash(k)), spaced(group.label));
+    const name = make("button", { class: "row-name", type: "button", "aria-pressed": String(shown(k)), "data-index": k }, swatch(colour(k), dash(k)), spaced(nameOf(k)));
     const never = arrived ? `${arrived} of ${group.runs.length} seeds` : "not reached";
     const row = make("tr", { "data-label": group.label }, make("th", { scope: "row" }, name),
       line ? cell("seconds_to_target", time, seconds(time)) : cell("seconds_to_target", null, never, { class: "never" }),
@@ -544,7 +552,7 @@ function configurations(answers) {
     row.className = [first ? "first" : "", shown(k) ? "" : "hidden"].join(" ").trim();
     return row;
   });
-  refill(document.querySelector("#configurations tbody"), rows);
+  refill(document.querySelector("#configurations tbody"), rows.filter((row) => row !== null));
 }
 function ranges(answers) {
   const rows = answers.best.map((part) => {
@@ -552,8 +560,8 @@ function ranges(answers) {
     const row = make("tr", { "data-label": groups[part.index].label },
       cell("begin_s", part.begin, part.begin === 0 ? "0" : breakpoint(part.begin)),
       forever ? cell("end_s", null, "∞") : cell("end_s", part.end, breakpoint(part.end)),
-      make("td", {}, swatch(colour(part.index), dash(part.index)), make("span", {}, spaced(groups[part.index].label))),
-      make("td", { title: `${line.airtime} + ${line.rounds} c` }, `${seconds(line.airtime)} + ${fixed(line.rounds, Number.isInteger(line.rounds) ? 0 : 1)}\u2009c`));
+      make("td", {}, swatch(colour(part.index), dash(part.index)), make("span", {}, spaced(nameOf(part.index)))),
+      make("td", { title: `${line.airtime} + ${line.rounds} c` }, `${seconds(line.airtime)} + ${fixed(line.rounds, Number.isInteger(line.rounds) ? 0 : 1)}\u202fc`));
     if (state.c >= part.begin && state.c < part.end) row.className = "now";
     return row;
   });
@@ -568,20 +576,30 @@ function refill(body, rows) {
   if (focus !== undefined) body.querySelector(`[data-index="${Number(focus)}"]`)?.focus();
 }
 
+/** What depends on the environment alone: the legend, and whose power can be looked at. */
+function enterEnvironment() {
+  const present = groups.map((_, k) => k).filter(here);
+  byId("legend").replaceChildren(...present.map((k) => make("button", { type: "button", "data-index": k }, swatch(colour(k), dash(k)), spaced(nameOf(k)))));
+  byId("power-of").replaceChildren(...present.map((k) => make("option", { value: k }, nameOf(k))));
+  // Where selection is not uniform there is something to see.
+  if (state.power === null || !here(state.power)) state.power = present.find((k) => groups[k].baseline !== null) ?? present[0];
+  byId("power-of").value = state.power;
+  byId("environment").value = state.environment === null ? "all" : environments.indexOf(state.environment);
+}
+
 function staticParts() {
-  const legend = byId("legend");
-  groups.forEach((group, k) => legend.append(make("button", { type: "button", "aria-pressed": "true", "data-index": k }, swatch(colour(k), dash(k)), spaced(group.label))));
   if (groups.length > 1) for (const kind of [null, ...(kinds.length > 1 ? kinds : [])]) {
     const button = make("button", { type: "button" }, kind === null ? "show all" : `only ${kind}`);
     button.addEventListener("click", () => { state.hidden = new Set(groups.flatMap((group, k) => kind === null || group.kind === kind ? [] : [k])); update(); });
     byId("quick").append(button);
   }
   const picker = byId("power-of");
-  groups.forEach((group, k) => picker.append(make("option", { value: k }, group.label)));
-  // Where selection is not uniform there is something to see.
-  state.power = Math.max(0, groups.findIndex((group) => group.baseline !== null));
-  picker.value = state.power;
   picker.addEventListener("change", () => { state.power = Number(picker.value); drawPower(); });
+  const places = byId("environment");
+  environments.forEach((name, place) => places.append(make("option", { value: place }, `${spaced(name)} (${groups.filter((group) => group.environment === name).length})`)));
+  places.append(make("option", { value: "all" }, `all together (${groups.length})`));
+  places.addEventListener("change", () => { state.environment = environments[places.value] ?? null; enterEnvironment(); update(); });
+  places.closest(".control").hidden = environments.length < 2;
 
   if (data.left_out.length) {
     const n = data.left_out.length;
@@ -636,22 +654,25 @@ function setUpControls() {
     if (!state.hidden.delete(k)) state.hidden.add(k);
     update();
   });
-  window.addEventListener("hashchange", () => { readHash(); render(); });
+  window.addEventListener("hashchange", () => { readHash(); enterEnvironment(); render(); });
   let width = window.innerWidth;
   new ResizeObserver(() => { if (window.innerWidth !== width) { width = window.innerWidth; request(); } }).observe(document.body);
 }
 
-/** A link such as report.html#c=2&target=0.9&hide=1,3 opens the page as it was left. */
+/** A link such as report.html#c=2&target=0.9&environment=1&hide=1,3 opens the page as it was left. */
 function readHash() {
   const given = new URLSearchParams(location.hash.slice(1));
   const number = (name) => given.get(name) ? Number(given.get(name)) : NaN;
   if (number("c") >= 0 && Number.isFinite(number("c"))) state.c = number("c");
   if (number("target") >= 0 && number("target") <= 1) state.target = number("target");
+  if (given.get("environment") === "all") state.environment = null;
+  else if (environments[number("environment")] !== undefined) state.environment = environments[number("environment")];
   if (given.has("hide")) state.hidden = new Set(given.get("hide").split(",").filter(Boolean).map(Number).filter((k) => Number.isInteger(k) && k >= 0 && k < groups.length));
 }
 function writeHash() {
   const hidden = [...state.hidden].sort((a, b) => a - b).join(",");
-  const text = `#c=${state.c}&target=${state.target}${hidden ? `&hide=${hidden}` : ""}`;
+  const place = environments.length > 1 ? `&environment=${byId("environment").value}` : "";
+  const text = `#c=${state.c}&target=${state.target}${place}${hidden ? `&hide=${hidden}` : ""}`;
   try { history.replaceState(null, "", text); } catch { /* a page in a sandbox has no history */ }
 }
 
@@ -689,6 +710,7 @@ function render() {
 staticParts();
 setUpControls();
 readHash();
+enterEnvironment();
 render();
 document.documentElement.dataset.drawnMs = (performance.now() - began).toFixed(1);
 })();
