@@ -60,6 +60,34 @@ def test_computation_time_and_weight_change_the_ranking(scenario):
     assert json.loads(many.stdout)["candidates"][0]["draws"] == 2  # only rounds count
 
 
+def test_the_first_is_named_for_every_computation_time(scenario, tmp_path):
+    other = tmp_path / "lyapunov.toml"
+    other.write_text(SCENARIO.replace('policy = ["uniform"]', 'policy = ["lyapunov"]'))
+    asked = (scenario, other, "--weight", 0.1, "--rounds", 30)
+    told = json.loads(run(*asked, "--json").stdout)
+    ranges = told["best_by_computation"]
+    assert set(ranges) == {"all", "lyapunov", "uniform"}
+    changes = 0
+    for among, parts in ranges.items():
+        assert parts[0]["begin_s"] == 0.0 and parts[-1]["end_s"] is None
+        assert [each["end_s"] for each in parts[:-1]] == [each["begin_s"] for each in parts[1:]]
+        changes += len(parts) - 1
+        for part in parts:
+            # The ranking at a time within says the same.
+            end_s = 2.0 * part["begin_s"] + 1.0 if part["end_s"] is None else part["end_s"]
+            inside = 0.5 * (part["begin_s"] + end_s)
+            there = json.loads(run(*asked, "--computation-s", inside, "--json").stdout)
+            labels = [
+                row["label"] for row in there["candidates"] if among in ("all", row["policy"])
+            ]
+            assert labels[0] == part["name"]
+    assert changes > 0
+    shown = run(*asked).stdout
+    assert "First by computation time" in shown and "∞" in shown
+    alone = json.loads(run(scenario, "--weight", 0.1, "--rounds", 30, "--json").stdout)
+    assert set(alone["best_by_computation"]) == {"uniform"}
+
+
 def test_the_ranking_is_compared_with_runs(scenario, tmp_path):
     for each in load_scenarios(scenario):
         train(each, tmp_path / "runs" / run_name(each))

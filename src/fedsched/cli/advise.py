@@ -1,6 +1,7 @@
 """``fedsched advise``: which m, lambda, V and design, before any training."""
 
 import dataclasses
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ def command(
     schedules and not predicted, so the ranking is the same for every target.
     """
     from fedsched.theory.advice import (
+        best_by_computation,
         candidates,
         measured_time,
         measured_times,
@@ -119,6 +121,13 @@ def command(
         }
         for each in simulated
     ]
+    kinds = list(dict.fromkeys(each.policy.kind for each in simulated))
+    firsts = {
+        kind: best_by_computation([each for each in simulated if each.policy.kind == kind], rho)
+        for kind in kinds
+    }
+    if len(kinds) > 1:
+        firsts = {"all": best_by_computation(simulated, rho), **firsts}
     about: dict[str, Any] = {
         "weight": rho, "computation_s": computation, "rounds": rounds, "target": target,
     }  # fmt: skip
@@ -133,9 +142,25 @@ def command(
 
         save_figure(advice_figure(rows, about), plot)
     if as_json:
-        print_json({**about, "candidates": rows})
+        ranges = {
+            among: [
+                {**dataclasses.asdict(each), "end_s": each.end_s if each.end_s < math.inf else None}
+                for each in segments
+            ]
+            for among, segments in firsts.items()
+        }
+        print_json({**about, "candidates": rows, "best_by_computation": ranges})
         return
     _print(" + ".join(scenario), rows[:top], about)
+    print_table(
+        "First by computation time",
+        ["predicted first", "among", "from s/round", "to"],
+        [
+            [each.name, among, f"{each.begin_s:.3g}", f"{each.end_s:.3g}".replace("inf", "∞")]
+            for among, segments in firsts.items()
+            for each in segments
+        ],
+    )
     if plot is not None:
         click.echo(f"wrote {plot}")
 

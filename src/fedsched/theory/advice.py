@@ -31,7 +31,8 @@ from fedsched.config import PolicySection, Scenario, scenario_from
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.randomness import stream
-from fedsched.results.analysis import curve_of, reach
+from fedsched.results.analysis import Reach, curve_of, reach
+from fedsched.results.envelope import Segment, envelope
 from fedsched.results.runlog import RunLog
 from fedsched.results.tally import ScheduleTally
 from fedsched.simulation import schedule
@@ -40,6 +41,7 @@ from fedsched.wireless.clock import round_airtime_s
 
 __all__ = [
     "Candidate",
+    "best_by_computation",
     "candidates",
     "measured_time",
     "measured_times",
@@ -181,6 +183,18 @@ def step_weight(scenario: Scenario) -> float:
     shrink = max(1.0 - spec.learning_rate * found.smoothness.value, 0.0)
     move = 1.0 - shrink**spec.steps
     return move / (2.0 * devices) * found.device_gradient_sq / found.gradient_sq
+
+
+def best_by_computation(simulated: Sequence[Candidate], weight: float) -> list[Segment]:
+    """Which candidate is predicted to be first, for every computation time a round."""
+    return envelope(
+        {
+            each.label: Reach(
+                airtime_s=each.time_s(weight, computation_s=0.0), rounds=each.rounds(weight)
+            )
+            for each in simulated
+        }
+    )
 
 
 def measured_times(
