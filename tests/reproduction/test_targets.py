@@ -142,6 +142,22 @@ def test_ranges_of_best_configurations_tile_the_axis(reproduced):
         assert [row["to_s"] for row in ours[:-1]] == [row["from_s"] for row in ours[1:]]
 
 
+def test_a_configuration_without_rivals_is_not_called_the_best(reproduced):
+    target = TARGETS["table-homogeneous"]
+    runs = [read_run(reproduced / "runs" / run_name(each)) for each in target.scenarios(SMOKE)]
+
+    def rivals(*draws):
+        some = [
+            log for log in runs
+            if log.manifest["scenario"]["policy"]["kind"] == "uniform"
+            and log.manifest["scenario"]["policy"]["draws"] in draws
+        ]  # fmt: skip
+        rows = target.make(SMOKE, group_runs(some)).rows
+        return [row for row in rows if row["source"] == "ours"]
+
+    assert rivals(1, 5) and not rivals(1)
+
+
 def test_an_unknown_target_or_scale_is_refused_with_the_nearest_name():
     with pytest.raises(UnknownNameError, match="did you mean 'convergence'"):
         CliRunner().invoke(command, ["convergense"], catch_exceptions=False)

@@ -183,7 +183,8 @@ def _table(channel: str) -> Callable[[Scale, Sequence[Group]], Product]:
             lines = _lines(scale, groups, channel, policy, alpha)
             common = {"channel": channel, "alpha": alpha, "policy": policy,
                       "target": scale.targets[alpha]}  # fmt: skip
-            for piece in envelope(lines):
+            # One that arrived alone is not the best of anything.
+            for piece in envelope(lines) if len(lines) > 1 else []:
                 fields = by_label[piece.name].fields
                 rows.append(
                     {**common, "source": "ours", "from_s": piece.begin_s, "to_s": piece.end_s,
