@@ -428,8 +428,12 @@ def test_rivals_in_one_setting_share_a_colour_and_a_policy_shares_a_dash(browser
 def environments(tmp_path_factory):
     """Two channels; over the second there is one policy more."""
     root = tmp_path_factory.mktemp("environments")
-    cases = [("lyapunov", "homogeneous"), ("uniform", "homogeneous"), ("lyapunov", "heterogeneous")]
-    cases += [("uniform", "heterogeneous"), ("pow-d", "heterogeneous")]
+    cases = [
+        ("lyapunov", "heterogeneous"),
+        ("uniform", "heterogeneous"),
+        ("lyapunov", "homogeneous"),
+    ]
+    cases += [("uniform", "homogeneous"), ("pow-d", "homogeneous")]
     for (place, (policy, channel)), seed in itertools.product(enumerate(cases), (1, 2)):
         about = manifest(policy, seed=seed, channel__kind=channel)
         rows = table(seed=seed, airtime_s=0.1 * (place + 1))
@@ -445,27 +449,27 @@ def test_one_environment_is_compared_at_a_time(browser, environments):
     look = """return [...document.querySelectorAll("#accuracy [data-series]")].map((line) =>
       `${line.style.stroke} ${line.getAttribute("stroke-dasharray")}`);"""
     inside = {
-        "heterogeneous": ["lyapunov", "pow-d", "uniform"],
-        "homogeneous": ["lyapunov", "uniform"],
+        "homogeneous": ["lyapunov", "pow-d", "uniform"],
+        "heterogeneous": ["lyapunov", "uniform"],
     }
     own = {name: [g for g in groups if g.environment == name] for name in inside}
     # It opens where most configurations are, whatever comes first.
-    check_environment(browser, own["heterogeneous"], inside["heterogeneous"])
+    check_environment(browser, own["homogeneous"], inside["homogeneous"])
     colours = browser.run(look)
     browser.click("#legend button")
-    browser.keys("#environment", "homogeneous")
-    check_environment(browser, own["homogeneous"], inside["homogeneous"])
-    assert browser.run(look) == [colours[0], colours[2]]
-    browser.open(f"{url}#environment=0&target=0.8")
+    browser.keys("#environment", "heterogeneous")
     check_environment(browser, own["heterogeneous"], inside["heterogeneous"])
+    assert browser.run(look) == [colours[0], colours[2]]
+    browser.open(f"{url}#environment=1&target=0.8")
+    check_environment(browser, own["homogeneous"], inside["homogeneous"])
     browser.open(f"{url}#environment=all&target=0.8")
     check_environment(browser, groups, [
-        "lyapunov heterogeneous", "lyapunov homogeneous", "pow-d heterogeneous",
+        "lyapunov heterogeneous", "lyapunov homogeneous", "pow-d homogeneous",
         "uniform heterogeneous", "uniform homogeneous",
     ])  # fmt: skip
     assert len(set(browser.run(look))) == len(groups)
     browser.open(f"{url}#environment=length&target=0.8")
-    check_environment(browser, own["heterogeneous"], inside["heterogeneous"])
+    check_environment(browser, own["homogeneous"], inside["homogeneous"])
 
 
 def check_environment(browser, groups, names):

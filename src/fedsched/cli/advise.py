@@ -60,7 +60,8 @@ def command(
     Time is time a round, simulated, times rounds, which grow with the mean of 1/q: T ~ 1 + rho
     (mean 1/q - 1). A tuned step has rho = 1; for the scenario's own, rho is measured at the first
     model. Times are relative to the best: how many rounds the target takes is common to all
-    schedules and not predicted, so the ranking is the same for every target.
+    schedules and not predicted, so the ranking is the same for every target. A second table names
+    the first of all, and of each policy, for every computation time.
     """
     from fedsched.theory.advice import (
         best_by_computation,
