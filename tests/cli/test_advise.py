@@ -88,6 +88,19 @@ def test_the_first_is_named_for_every_computation_time(scenario, tmp_path):
     assert set(alone["best_by_computation"]) == {"uniform"}
 
 
+def test_schedules_that_differ_in_a_rarer_field_have_names_of_their_own(tmp_path):
+    paths = []
+    for name, field in (("empty", ""), ("budget", 'start = "budget"\n'), ("qmin", "qmin = 0.1\n")):
+        text = SCENARIO.replace("[policy]\n", f"[policy]\n{field}")
+        paths.append(tmp_path / f"{name}.toml")
+        paths[-1].write_text(text.replace('policy = ["uniform"]', 'policy = ["lyapunov"]'))
+    told = json.loads(run(*paths, "--weight", 0.1, "--rounds", 20, "--json").stdout)
+    labels = [row["label"] for row in told["candidates"]]
+    assert len(labels) == 12 and len(set(labels)) == 12
+    assert "lyapunov fixed-size m=2 λ=100 V=100 start=budget" in labels
+    assert "lyapunov fixed-size m=2 λ=100 V=100 qmin=0.1" in labels
+
+
 def test_the_ranking_is_compared_with_runs(scenario, tmp_path):
     for each in load_scenarios(scenario):
         train(each, tmp_path / "runs" / run_name(each))

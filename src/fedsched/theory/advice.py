@@ -73,15 +73,23 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """What it is called in tables."""
+        """What it is called in tables: what a grid varies, and all else that is not the default."""
         policy = self.policy
         if policy.kind == "full":
             return "full"
-        size = "" if policy.kind == "lyapunov" and policy.design == "independent" else (
-            f" m={policy.draws}"
-        )  # fmt: skip
-        price = f" λ={policy.lam:g} V={policy.v:g}" if policy.kind == "lyapunov" else ""
-        return f"{policy.kind} {policy.design}{size}{price}"
+        independent = policy.kind == "lyapunov" and policy.design == "independent"
+        words = [policy.kind, policy.design]
+        words += [] if independent else [f"m={policy.draws}"]  # coins are not drawn m times
+        shown = {"kind", "design", "draws"}
+        if policy.kind == "lyapunov":
+            words += [f"λ={policy.lam:g}", f"V={policy.v:g}"]
+            shown |= {"lam", "v"}
+        words += [
+            f"{field.name}={value}"
+            for field in dataclasses.fields(policy)
+            if field.name not in shown and (value := getattr(policy, field.name)) != field.default
+        ]
+        return " ".join(words)
 
 
 def candidates(scenarios: Sequence[Scenario]) -> list[Scenario]:
