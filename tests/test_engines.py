@@ -1,9 +1,14 @@
 import dataclasses
+import subprocess
+import sys
+import time
 
 import pytest
 
 from fedsched.config import scenario_from
 from fedsched.engines import Job, run_jobs
+from fedsched.results.checkpoint import rounds_done
+from fedsched.results.files import alone
 from fedsched.results.runlog import read_run
 
 
@@ -62,3 +67,46 @@ def test_a_process_that_dies_takes_no_other_run_with_it(tmp_path, monkeypatch):
     outcomes = {each.job.name: each.failure for each in run_jobs([deadly, good], processes=1)}
     assert outcomes["good"] is None
     assert "its process was lost 3 times with no checkpoint in between" in outcomes["bad"]
+
+
+SWEEP = """
+from pathlib import Path
+from fedsched.config import load_scenarios
+from fedsched.engines import Job, run_jobs
+
+if __name__ == "__main__":
+    only = load_scenarios("endless.toml")[0]
+    list(run_jobs([Job(name="endless", scenario=only, folder=Path("endless"))]))
+"""
+
+
+def test_runs_end_with_the_sweep_that_is_killed_and_leave_their_folder_free(tmp_path):
+    (tmp_path / "sweep.py").write_text(SWEEP)
+    (tmp_path / "endless.toml").write_text(
+        """
+        [run]
+        seed = 1
+        rounds = 100_000_000
+        checkpoint_every = 10
+        [policy]
+        kind = "uniform"
+        draws = 2
+        [channel]
+        kind = "homogeneous"
+        devices = 6
+        [data]
+        samples = 30
+        [training]
+        model = "softmax"
+        steps = 1
+        batch_size = 4
+        """
+    )
+    folder = tmp_path / "endless"
+    with subprocess.Popen([sys.executable, "sweep.py"], cwd=tmp_path) as sweep:
+        while not rounds_done(folder):
+            assert sweep.poll() is None
+            time.sleep(0.1)
+        sweep.kill()
+    with alone(folder, wait_s=60.0):  # raises where the folder is still being run
+        assert rounds_done(folder)

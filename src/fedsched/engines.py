@@ -8,13 +8,14 @@ checkpoint, provided that the folder is on storage both can reach.
 import dataclasses
 import os
 import socket
+import threading
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
@@ -98,7 +99,7 @@ def _locally(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
     # A pool for each process, so that one that is killed takes no other run with it. Fresh
     # interpreters: forking a process that has loaded torch may hang.
     def pool() -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+        return ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_end_with_parent)
 
     waiting = deque(_Attempts(job=job) for job in jobs)
     free = [pool() for _ in range(min(processes, len(jobs)))]
@@ -127,6 +128,22 @@ def _locally(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
         # Whoever stops listening waits for the runs under way, not for those not yet begun.
         for one in [*free, *(each for each, _ in running.values())]:
             one.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """In a process of a pool: end when whoever started it has ended, in whatever way.
+
+    A pool's process otherwise finishes its run first, hours after a sweep was killed, with the run
+    folder locked to whoever gives the command again. Nothing is lost: checkpoints are whole.
+    """
+    parent = parent_process()
+    if parent is not None:
+
+        def watch() -> None:
+            connection.wait([parent.sentinel])
+            os._exit(1)
+
+        threading.Thread(target=watch, name="fedsched-parent-watch", daemon=True).start()
 
 
 def _on_ray(jobs: Sequence[Job], address: str | None) -> Iterator[Outcome]:
