@@ -42,7 +42,9 @@ GROUPS = 10  # devices are followed in this many groups of neighbours
 
 MANIFEST, ROUNDS, MODEL = "manifest.json", "rounds.arrows", "model.npz"
 PACKED = "packed_finished"  # in the manifest of a packed copy: whether its run had come to its end
-PACKED_BITS = 16  # of the power by groups in a packed copy
+# What nothing computes with, more than half of a log, keeps so many bits in a packed copy.
+PACKED_BITS = 16
+_ROUNDED = ("power_w", "upload_s", "group_power_w")
 
 _PACKAGES = ("fedsched", "numpy", "torch", "pyarrow")
 _NUMBERS = (
@@ -220,13 +222,15 @@ def pack_run(folder: str | Path, target: Path) -> Path:
     """A small copy of a run, to be kept or sent: manifest and compressed log, no model.
 
     Every tool that reads runs reads it; it cannot be gone on with. All columns are kept to the
-    bit but the power by groups of devices, a third of a log that is drawn and never computed
-    with: it keeps :data:`PACKED_BITS` significant bits.
+    bit but the powers and airtimes of single devices and groups of them, more than half of a log
+    and never computed with: they keep :data:`PACKED_BITS` significant bits.
     """
     arrow = require("pyarrow", extra="report", purpose="packing run logs")
     log = read_run(folder)
     target.mkdir(parents=True, exist_ok=True)
-    table = _with_rounded(log.table.combine_chunks(), "group_power_w")
+    table = log.table.combine_chunks()
+    for name in _ROUNDED:
+        table = _with_rounded(table, name)
     options = arrow.ipc.IpcWriteOptions(compression=arrow.Codec("zstd", compression_level=19))
     with (
         atomic_path(target / ROUNDS) as aside,
