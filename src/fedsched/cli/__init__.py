@@ -17,6 +17,7 @@ _COMMANDS = {
     "compare": "train with many policies on one scenario and the same channel draws",
     "reproduce": "every figure and table of the paper, at the scale you have time for",
     "report": "one page to look at, from run folders",
+    "times": "when runs reached which accuracy and how much sooner, as text",
     "pack": "small copies of runs, to keep or to send",
     "data": "fetch a data set (cifar10) into the cache, verified",
     "advise": "rank m, lambda, V and design by predicted time to a target, before any training",

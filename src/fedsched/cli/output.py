@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -27,9 +28,12 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
-def print_table(title: str, header: list[str], rows: Iterable[list[str]]) -> None:
+def print_table(
+    title: str, header: list[str], rows: Iterable[list[str]], *, markdown: bool = False
+) -> None:
     """A table on standard output; the first column is left-aligned, numbers to the right."""
-    table = Table(title=title, title_justify="left", title_style="bold")
+    style = box.MARKDOWN if markdown else box.HEAVY_HEAD
+    table = Table(title=title, title_justify="left", title_style="bold", box=style)
     for place, name in enumerate(header):
         table.add_column(name, justify="left" if place == 0 else "right")
     for row in rows:

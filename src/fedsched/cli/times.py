@@ -1,0 +1,125 @@
+"""``fedsched times``: from run folders to seconds, rounds and speed-ups, as tables of text."""
+
+from typing import Any
+
+import click
+
+from fedsched.cli.output import print_json, print_table
+from fedsched.core.checks import positive_number, whole_number
+from fedsched.errors import InputError
+from fedsched.results.analysis import Reach, Speedup
+from fedsched.results.collect import collect_runs
+from fedsched.results.groups import group_runs
+from fedsched.results.report import PATIENCE
+from fedsched.results.times import Row, times_to_targets
+
+__all__ = ["command"]
+
+
+@click.command("times", context_settings={"show_default": True})
+@click.argument("runs", nargs=-1, required=True, metavar="RUNS...")
+@click.option("--targets", required=True, help="Test accuracies, such as 0.6,0.7,0.775.")
+@click.option("--computation-s", default=0.0, help="Computation time a round.")
+@click.option("--patience", default=PATIENCE, help="Measurements a crossing must last.")
+@click.option(
+    "--against",
+    metavar="CONFIGURATION",
+    help="Compare all with this one.  [default: each with uniform of as many draws]",
+)
+@click.option("--by-seed", is_flag=True, help="A row for each run, not for each configuration.")
+@click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    runs: tuple[str, ...], targets: str, computation_s: float, patience: int, against: str | None,
+    by_seed: bool, markdown: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Say when the RUNS reached each accuracy, and how many times sooner than uniform selection.
+
+    RUNS are run folders, or folders that hold them at any depth. Runs that differ in their seed
+    alone are one configuration: its time is the mean, its speed-up the geometric mean of the
+    seeds' ratios with a 95 % interval. It has reached a target when all its seeds have.
+    """
+    goals = _goals(targets)
+    positive_number("computation-s", computation_s, allow_zero=True)
+    whole_number("patience", patience)
+    found = collect_runs(runs)
+    for left_out in found.left_out:
+        click.echo(f"left out: {left_out.name}: {left_out.reason}", err=True)
+    if not found.runs:
+        raise InputError(f"runs: there is no run that can be read in {', '.join(runs)}")
+    rows = times_to_targets(
+        group_runs(run.log for run in found.runs), goals, computation_s=computation_s,
+        patience=patience, against=against, by_seed=by_seed,
+    )  # fmt: skip
+    if as_json:
+        about = {"targets": goals, "computation_s": computation_s, "patience": patience}
+        print_json({**about, "rows": [_plain(row, computation_s) for row in rows]})
+        return
+    for environment in dict.fromkeys(row.environment for row in rows):
+        here = [row for row in rows if row.environment == environment]
+        where = f"{environment}: " if environment else ""
+        names = [f"to {goal:g}" for goal in goals]
+        print_table(
+            f"{where}seconds and rounds, computation {computation_s:g} s a round",
+            ["configuration", "seeds", *names],
+            [
+                [row.configuration, _seeds(row), *(_time(r, computation_s) for r in row.reached)]
+                for row in here
+            ],
+            markdown=markdown,
+        )
+        if compared := [row for row in here if any(row.sooner)]:
+            print_table(
+                f"{where}times sooner, computation {computation_s:g} s a round",
+                ["configuration", "seeds", "than", *names],
+                [
+                    [row.configuration, _seeds(row), str(row.against), *map(_gain, row.sooner)]
+                    for row in compared
+                ],
+                markdown=markdown,
+            )
+
+
+def _goals(text: str) -> list[float]:
+    try:
+        goals = [float(word) for word in text.split(",")]
+    except ValueError:
+        goals = []
+    if not goals or not all(0.0 < goal <= 1.0 for goal in goals):
+        raise InputError(
+            f"targets must be test accuracies in (0, 1] with commas between, such as 0.7,0.775, "
+            f"got {text!r}"
+        )
+    return goals
+
+
+def _seeds(row: Row) -> str:
+    return ",".join(map(str, row.seeds))
+
+
+def _time(reached: Reach | None, computation_s: float) -> str:
+    if reached is None:
+        return "-"
+    time_s = reached.time_s(computation_s)
+    return f"{time_s:,.{0 if time_s >= 100 else 1}f} s, {reached.rounds:,.0f}"
+
+
+def _gain(gain: Speedup | None) -> str:
+    if gain is None:
+        return "-"
+    interval = "" if gain.low is None else f" ({gain.low:.3g} to {gain.high:.3g})"
+    return f"{gain.ratio:.3g}{interval}"
+
+
+def _plain(row: Row, computation_s: float) -> dict[str, Any]:
+    return {
+        "configuration": row.configuration,
+        "environment": row.environment,
+        "seeds": list(row.seeds),
+        "against": row.against,
+        "seconds": [None if each is None else each.time_s(computation_s) for each in row.reached],
+        "rounds": [None if each is None else each.rounds for each in row.reached],
+        "sooner": [None if each is None else each.ratio for each in row.sooner],
+        "sooner_low": [None if each is None else each.low for each in row.sooner],
+        "sooner_high": [None if each is None else each.high for each in row.sooner],
+    }

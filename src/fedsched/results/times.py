@@ -1,0 +1,78 @@
+"""When every configuration reached which accuracy, and how much sooner than another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fedsched.errors import UnknownNameError
+from fedsched.results.analysis import Reach, Speedup
+from fedsched.results.groups import Group, baseline_of, mean_reach, paired_speedup
+
+__all__ = ["Row", "times_to_targets"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One configuration, or one run of it; tuples have a place for each target asked for."""
+
+    configuration: str
+    environment: str  # only within one are times comparable
+    seeds: tuple[int, ...]
+    against: str | None  # what it is compared with; None if there is nothing like it
+    reached: tuple[Reach | None, ...]  # None: not yet, or not by all of its seeds
+    sooner: tuple[Speedup | None, ...]
+
+
+def times_to_targets(
+    groups: Sequence[Group],
+    targets: Sequence[float],
+    *,
+    computation_s: float = 0.0,
+    patience: int = 1,
+    against: str | None = None,
+    by_seed: bool = False,
+) -> list[Row]:
+    """Rows in the order of ``groups``.
+
+    Args:
+        groups: configurations, as :func:`fedsched.results.groups.group_runs` makes them.
+        targets: test accuracies.
+        computation_s: computation time a round, for the comparison of times.
+        patience: measurements a crossing must last.
+        against: the configuration that all others of its environment are compared with; if None,
+            each is compared with uniform selection that is like it in all that uniform reads.
+        by_seed: a row for each run instead of one for all runs of a configuration.
+    """
+    known = [group.choice for group in groups]
+    if against is not None and against not in known:
+        raise UnknownNameError("against", against, dict.fromkeys(known))
+    rows = []
+    for group in groups:
+        base = _base(group, groups, against)
+        for each in _single(group) if by_seed else [group]:
+            rows.append(
+                Row(
+                    configuration=each.choice,
+                    environment=each.environment,
+                    seeds=tuple(each.seeds),
+                    against=None if base is None else base.choice,
+                    reached=tuple(mean_reach(each, goal, patience=patience) for goal in targets),
+                    sooner=tuple(
+                        None if base is None else paired_speedup(
+                            base, each, goal, computation_s=computation_s, patience=patience
+                        )
+                        for goal in targets
+                    ),
+                )
+            )  # fmt: skip
+    return rows
+
+
+def _base(group: Group, groups: Sequence[Group], against: str | None) -> Group | None:
+    if against is None:
+        return baseline_of(group, groups)
+    alike = [each for each in groups if each.environment == group.environment]
+    return next((each for each in alike if each.choice == against and each is not group), None)
+
+
+def _single(group: Group) -> list[Group]:
+    return [replace(group, logs=(log,)) for log in group.logs]

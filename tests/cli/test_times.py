@@ -1,0 +1,107 @@
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+from tests.results.report_runs import manifest, table, write_grid, write_run
+
+from fedsched.cli.times import command
+from fedsched.errors import InputError, UnknownNameError
+from fedsched.results.analysis import curve_of, reach
+from fedsched.results.runlog import read_run
+
+
+def times(*arguments):
+    return CliRunner().invoke(command, [str(each) for each in arguments], catch_exceptions=False)
+
+
+def answer(*arguments):
+    return json.loads(times(*arguments, "--json").stdout)
+
+
+def arrival_s(folder, target, *, patience=3, computation_s=0.0):
+    return reach(curve_of(read_run(folder)), target, patience=patience).time_s(computation_s)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return write_grid(tmp_path / "runs", seeds=(1, 2, 3))
+
+
+def test_seconds_are_means_over_seeds_and_ratios_geometric_ones_of_pairs(runs):
+    said = answer(runs, "--targets", "0.5,0.8", "--computation-s", "2")
+    rows = {row["configuration"]: row for row in said["rows"]}
+    assert list(rows) == ["lyapunov m=1", "lyapunov m=10", "uniform m=1", "uniform m=10"]
+    for place, target in enumerate((0.5, 0.8)):
+        ours, theirs = (
+            [arrival_s(runs / f"{kind}-m10-seed{n}", target, computation_s=2.0) for n in (1, 2, 3)]
+            for kind in ("lyapunov", "uniform")
+        )
+        row = rows["lyapunov m=10"]
+        assert row["seeds"] == [1, 2, 3] and row["against"] == "uniform m=10"
+        assert row["seconds"][place] == pytest.approx(sum(ours) / 3)
+        product = 1.0
+        for mine, other in zip(ours, theirs, strict=True):
+            product *= other / mine
+        assert row["sooner"][place] == pytest.approx(product ** (1 / 3))
+        assert row["sooner_low"][place] < row["sooner"][place] < row["sooner_high"][place]
+    assert rows["uniform m=10"]["against"] is None
+    assert rows["uniform m=10"]["sooner"] == [None, None]
+
+
+def test_a_row_for_each_run_is_compared_with_its_own_seed(runs):
+    rows = answer(runs, "--targets", "0.8", "--by-seed", "--patience", "1")["rows"]
+    assert len(rows) == 12
+    for row in rows:
+        kind, m = row["configuration"].split(" m=")
+        folder = runs / f"{kind}-m{m}-seed{row['seeds'][0]}"
+        mine = arrival_s(folder, 0.8, patience=1)
+        assert row["seconds"] == [pytest.approx(mine)]
+        if kind == "lyapunov":
+            other = folder.with_name(folder.name.replace("lyapunov", "uniform"))
+            assert row["sooner"] == [pytest.approx(arrival_s(other, 0.8, patience=1) / mine)]
+
+
+def test_all_can_be_compared_with_one(runs):
+    rows = answer(runs, "--targets", "0.8", "--against", "uniform m=1")["rows"]
+    assert [row["against"] for row in rows] == ["uniform m=1", "uniform m=1", None, "uniform m=1"]
+    with pytest.raises(UnknownNameError, match=r"against: 'uniform m=7' is not known"):
+        times(runs, "--targets", "0.8", "--against", "uniform m=7")
+
+
+def test_other_surroundings_are_not_compared(tmp_path):
+    for channel, airtime_s in (("heterogeneous", 0.1), ("homogeneous", 0.2)):
+        about = manifest("uniform", 1, 1, channel__kind=channel)
+        write_run(tmp_path / channel, about, table(airtime_s=airtime_s))
+    write_run(tmp_path / "ours", manifest("lyapunov", 1, 1), table(airtime_s=0.05))
+    said = " ".join(times(tmp_path, "--targets", "0.8").stdout.split())
+    assert "heterogeneous: seconds and rounds, computation 0 s a round" in said
+    assert " homogeneous: seconds and rounds" in said
+    assert said.count("times sooner") == 1
+    rows = answer(tmp_path, "--targets", "0.8", "--against", "uniform")["rows"]
+    assert [row["against"] for row in rows if row["configuration"] == "uniform"] == [None, None]
+
+
+def test_a_target_that_is_not_reached_by_every_seed_is_a_dash(runs):
+    said = times(runs, "--targets", "0.8,0.999", "--markdown").stdout
+    assert "| lyapunov m=10 | 1,2,3 |" in said
+    row = next(line for line in said.splitlines() if line.startswith("| uniform m=10"))
+    cells = [cell.strip() for cell in row.strip("|\n ").split("|")]
+    assert re.fullmatch(r"[\d.,]+ s, \d+", cells[2])
+    assert cells[3] == "-"
+
+
+@pytest.mark.parametrize("wrong", ["", "0.8,", "80", "0", "high"])
+def test_wrong_targets_are_refused_with_a_sentence(runs, wrong):
+    with pytest.raises(InputError, match=r"targets must be test accuracies in \(0, 1\]"):
+        times(runs, "--targets", wrong)
+
+
+def test_other_mistakes_end_in_a_sentence(runs, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="there is no run that can be read in"):
+        times(tmp_path / "empty", "--targets", "0.8")
+    with pytest.raises(InputError, match="computation-s"):
+        times(runs, "--targets", "0.8", "--computation-s", "-1")
+    with pytest.raises(InputError, match="patience"):
+        times(runs, "--targets", "0.8", "--patience", "0")
