@@ -1,4 +1,5 @@
 import dataclasses
+import json
 import subprocess
 import sys
 import time
@@ -70,43 +71,25 @@ def test_a_process_that_dies_takes_no_other_run_with_it(tmp_path, monkeypatch):
 
 
 SWEEP = """
+import json
 from pathlib import Path
-from fedsched.config import load_scenarios
+from fedsched.config import scenario_from
 from fedsched.engines import Job, run_jobs
 
 if __name__ == "__main__":
-    only = load_scenarios("endless.toml")[0]
-    list(run_jobs([Job(name="endless", scenario=only, folder=Path("endless"))]))
+    endless = scenario_from(json.loads(Path("endless.json").read_text()))
+    list(run_jobs([Job(name="endless", scenario=endless, folder=Path("endless"))]))
 """
 
 
 def test_runs_end_with_the_sweep_that_is_killed_and_leave_their_folder_free(tmp_path):
+    endless = job(tmp_path, "endless", rounds=100_000_000)
+    (tmp_path / "endless.json").write_text(json.dumps(endless.scenario.as_dict()))
     (tmp_path / "sweep.py").write_text(SWEEP)
-    (tmp_path / "endless.toml").write_text(
-        """
-        [run]
-        seed = 1
-        rounds = 100_000_000
-        checkpoint_every = 10
-        [policy]
-        kind = "uniform"
-        draws = 2
-        [channel]
-        kind = "homogeneous"
-        devices = 6
-        [data]
-        samples = 30
-        [training]
-        model = "softmax"
-        steps = 1
-        batch_size = 4
-        """
-    )
-    folder = tmp_path / "endless"
     with subprocess.Popen([sys.executable, "sweep.py"], cwd=tmp_path) as sweep:
-        while not rounds_done(folder):
+        while not rounds_done(endless.folder):
             assert sweep.poll() is None
             time.sleep(0.1)
         sweep.kill()
-    with alone(folder, wait_s=60.0):  # raises where the folder is still being run
-        assert rounds_done(folder)
+    with alone(endless.folder, wait_s=60.0):  # raises where the folder is still being run
+        assert rounds_done(endless.folder)
