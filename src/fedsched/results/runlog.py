@@ -229,7 +229,7 @@ def pack_run(folder: str | Path, target: Path) -> Path:
     log = read_run(folder)
     target.mkdir(parents=True, exist_ok=True)
     table = log.table.combine_chunks()
-    for name in _ROUNDED:
+    for name in filter(log.has, _ROUNDED):
         table = _with_rounded(table, name)
     options = arrow.ipc.IpcWriteOptions(compression=arrow.Codec("zstd", compression_level=19))
     with (
