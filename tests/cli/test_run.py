@@ -150,7 +150,7 @@ def test_a_bad_scenario_is_refused_with_a_sentence(fedsched, scenario, old, new,
     ("arguments", "sentence"),
     [
         (["missing.toml", "--out", "there"], "'missing.toml' cannot be read: No such file"),
-        (["scenario.toml"], "Missing option '--out'"),
+        (["scenario.toml"], "out is missing: name the folder that the run of"),
         (["scenario.toml", "--out", "there", "--workers", "0"], "workers must be a whole number"),
         (["scenario.toml", "--out", "there", "--workers", "1", "--device", "tpu"],
          "device must be 'cpu' or 'cuda', got 'tpu'"),
@@ -184,3 +184,23 @@ def test_an_unknown_command_is_refused_with_the_known_ones(fedsched):
     code, _, err = fedsched("rum")
     assert code == 2
     assert "unknown command 'rum'; known are demo, run" in err
+
+
+def test_a_run_folder_goes_on_by_its_own_scenario(fedsched, scenario, tmp_path):
+    assert fedsched("run", scenario, "--out", "whole", "--workers", 1)[0] == 0
+    assert fedsched("run", scenario, "--out", "part", "--workers", 1)[0] == 0
+    part = tmp_path / "part"
+    (part / "model.npz").unlink()  # as a run that was stopped after its second checkpoint
+    (part / "checkpoint-000000006.npz").unlink()
+    scenario.unlink()
+    code, out, err = fedsched("run", "part", "--workers", 1)
+    assert (code, err) == (0, "")
+    assert "wrote part" in out
+    for name in ("rounds.arrows", "model.npz"):
+        assert (part / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_folder_that_is_to_go_on_must_hold_a_run(fedsched, tmp_path):
+    (tmp_path / "empty").mkdir()
+    code, _, err = fedsched("run", "empty")
+    assert code == 2 and "'empty' is not a run folder" in err

@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from fedsched.cli.output import grid_progress, live_progress, print_table
-from fedsched.config import Scenario, load_scenarios, run_name
+from fedsched.config import Scenario, load_scenarios, run_name, scenario_from
 from fedsched.core.checks import whole_number
 from fedsched.engines import ENGINES, Job, run_jobs
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.results.runlog import RunLog, read_run
+from fedsched.results.runlog import RunLog, read_manifest, read_run
 
 __all__ = ["command"]
 
@@ -20,7 +20,11 @@ _LOGS = ("tensorboard",)
 
 @click.command("run", context_settings={"show_default": True})
 @click.argument("scenario")
-@click.option("--out", required=True, metavar="DIR", help="Run folder; run again to resume.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    help="Run folder; run again to resume.  [default: SCENARIO, if that is a run folder]",
+)
 @click.option(
     "--workers",
     default=min(2, os.cpu_count() or 1),
@@ -37,7 +41,7 @@ _LOGS = ("tensorboard",)
 @click.option("--log", help=f"Also log the rounds, live, for: {', '.join(_LOGS)}.")
 def command(
     scenario: str,
-    out: str,
+    out: str | None,
     workers: int,
     device: str,
     engine: str,
@@ -49,7 +53,8 @@ def command(
 
     One run goes into DIR; a file with a [sweep] makes a folder in DIR for each of its runs. Run it
     again and finished runs are passed over, others go on from where they stand. Whatever the
-    number of workers and interruptions, logs and models come out the same to the bit.
+    number of workers and interruptions, logs and models come out the same to the bit. In place of
+    a file, SCENARIO may be a run folder, which knows its own: the run there goes on.
     """
     whole_number("workers", workers)
     if engine not in ENGINES:
@@ -58,7 +63,12 @@ def command(
         raise UnknownNameError("log", str(log), _LOGS)
     # A model or data set of the user's own is found next to where the command is given.
     sys.path.insert(0, str(Path.cwd()))
-    scenarios = load_scenarios(scenario)
+    scenarios = _scenarios(scenario)
+    if out is None and not Path(scenario).is_dir():
+        raise InputError(
+            f"out is missing: name the folder that the run of {scenario!r} goes into with --out"
+        )
+    out = out or scenario
     if training_of is not None and (len(scenarios) > 1 or engine != "local"):
         raise InputError(
             f"training_of: {training_of!r} is the training of one run, and {scenario!r} makes "
@@ -99,6 +109,13 @@ def command(
         click.echo(f"failed: {outcome.job.name}: {outcome.failure}", err=True)
     if failed:
         sys.exit(1)
+
+
+def _scenarios(path: str) -> list[Scenario]:
+    """Those of a file, or the one that a run folder was made of."""
+    if Path(path).is_dir():
+        return [scenario_from(read_manifest(Path(path))["scenario"])]
+    return load_scenarios(path)
 
 
 def _print(title: str, runs: dict[str, tuple[Scenario, RunLog]]) -> None:
