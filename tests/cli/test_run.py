@@ -204,3 +204,11 @@ def test_a_folder_that_is_to_go_on_must_hold_a_run(fedsched, tmp_path):
     (tmp_path / "empty").mkdir()
     code, _, err = fedsched("run", "empty")
     assert code == 2 and "'empty' is not a run folder" in err
+
+
+def test_a_run_folder_does_not_go_on_inside_itself_on_a_cluster(fedsched, scenario, tmp_path):
+    assert fedsched("run", scenario, "--out", "there", "--workers", 1)[0] == 0
+    before = sorted((tmp_path / "there").iterdir())
+    code, _, err = fedsched("run", "there", "--engine", "ray")
+    assert code == 2 and "goes on where it stands, with the engine local, got 'ray'" in err
+    assert sorted((tmp_path / "there").iterdir()) == before

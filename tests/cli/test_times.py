@@ -91,6 +91,13 @@ def test_a_target_that_is_not_reached_by_every_seed_is_a_dash(runs):
     assert cells[3] == "-"
 
 
+def test_a_row_in_markdown_is_one_line_however_many_targets(runs):
+    many = ",".join(f"0.{hundredths}" for hundredths in range(10, 60))
+    said = times(runs, "--targets", many, "--markdown").stdout.splitlines()
+    rows = [line for line in said if line.startswith("| lyapunov m=10")]
+    assert [line.count("|") for line in rows] == [2 + 50 + 1, 3 + 50 + 1]
+
+
 @pytest.mark.parametrize("wrong", ["", "0.8,", "80", "0", "high"])
 def test_wrong_targets_are_refused_with_a_sentence(runs, wrong):
     with pytest.raises(InputError, match=r"targets must be test accuracies in \(0, 1\]"):

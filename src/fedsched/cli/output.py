@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_ONE_LINE = 10_000  # characters, more than any row has
+
 
 def print_json(value: Any) -> None:
     """One JSON object on standard output."""
@@ -38,9 +40,11 @@ def print_table(
         table.add_column(name, justify="left" if place == 0 else "right")
     for row in rows:
         table.add_row(*row)
-    # Piped into a file or another program there is no terminal to fit, so nothing is cut off.
+    # Piped into a file or another program there is no terminal to fit, so nothing is cut off. A row
+    # in Markdown is one line, however long.
     console = Console()
-    Console(width=console.width if console.is_terminal else 160).print(table)
+    width = _ONE_LINE if markdown else console.width if console.is_terminal else 160
+    Console(width=width).print(table)
 
 
 def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:

@@ -64,11 +64,17 @@ def command(
     # A model or data set of the user's own is found next to where the command is given.
     sys.path.insert(0, str(Path.cwd()))
     scenarios = _scenarios(scenario)
-    if out is None and not Path(scenario).is_dir():
-        raise InputError(
-            f"out is missing: name the folder that the run of {scenario!r} goes into with --out"
-        )
-    out = out or scenario
+    if out is None:
+        if not Path(scenario).is_dir():
+            raise InputError(
+                f"out is missing: name the folder that the run of {scenario!r} goes into with --out"
+            )
+        if engine != "local":
+            raise InputError(
+                f"engine: the run in {scenario!r} goes on where it stands, with the engine local, "
+                f"got {engine!r}; name a scenario file and --out for a cluster"
+            )
+        out = scenario
     if training_of is not None and (len(scenarios) > 1 or engine != "local"):
         raise InputError(
             f"training_of: {training_of!r} is the training of one run, and {scenario!r} makes "
