@@ -1,7 +1,5 @@
 """The complete search against the slow twin and a local solver."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,7 @@ from tests.core.problems import DrawProblem, draw_problems, objective, sample_pr
 import fedsched.core.search
 from fedsched.core.brute_force import brute_force_probabilities
 from fedsched.core.reference import reference_probabilities
-from fedsched.core.search import _fixed_points, _make, _Minimum, search
+from fedsched.core.search import search
 from fedsched.randomness import stream
 
 
@@ -151,27 +149,6 @@ def test_a_pair_of_prices_close_to_the_merger_is_certified_at_once(
     result, value = searched(problem)
     assert result.certified
     assert value <= reference_probabilities(**problem.arguments).objective * (1 + 1e-11)
-
-
-def test_of_minima_that_cost_the_same_one_is_taken():
-    """Arrays have no order, so the objective alone must decide, also where it ties."""
-    omega = np.array([0.25, 0.75])
-    tied = [_Minimum(3.0, nu, omega) for nu in (2.0, 1.0)]
-    assert min(tied).objective == max(tied).objective == 3.0
-    assert min([*tied, _Minimum(2.0, 5.0, omega)]).nu == 5.0
-
-
-def test_a_saddle_is_not_counted_among_the_minima():
-    price, draws = np.array([6.07, 6.10, 6.12, 6.15, 6.17, 6.19]), 5
-    twin = reference_probabilities(price, weight=1.0, draws=draws)
-    assert len(twin.candidates) > len(twin.minima)  # there are saddles
-    problem = _make(price, np.ones(6), draws, 0.0)
-    most = float(problem.slope(problem.t_turn).min())
-    # Without an all-rising minimum to compare with, the saddle beside it is met.
-    minima, _, complete = _fixed_points(problem, 0, most, math.inf, 4_000)
-    assert complete
-    assert [each.objective for each in minima] == pytest.approx(twin.minima[:1], rel=1e-12)
-    assert search(price, np.ones(6), draws, 0.0).minima == 2  # and the one with all rising
 
 
 @pytest.mark.parametrize("nudge", [0.0, 1e-12, 1e-8, 1e-4])
