@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # One BLAS thread a process: two spinning threads on shared cores are many times slower than one.
 export OMP_NUM_THREADS := 1
 
-.PHONY: demo test test-flower check browser bench clean
+.PHONY: demo test test-flower check browser docs bench clean
 
 demo: $(STAMP)
 	$(BIN)/fedsched demo --out demo
@@ -30,6 +30,10 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# The tables below a `fedsched times` in the pages, as it prints them now.
+docs: $(STAMP)
+	$(BIN)/python docs/tables.py
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run

@@ -1,13 +1,17 @@
-"""All Python shown in the README and the docs runs, page by page, from top to bottom."""
+"""What the README and the docs show is so: Python runs, links lead somewhere, tables are true."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
+from fedsched.errors import InputError
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+TABLES = runpy.run_path(str(ROOT / "docs" / "tables.py"))
 LINK = re.compile(r"\]\((?!http)([^)#]+)")
 
 
@@ -28,3 +32,24 @@ def test_links_lead_somewhere(page):
 
 def test_the_pages_show_code_at_all():
     assert sum(len(BLOCK.findall(page.read_text(encoding="utf-8"))) for page in PAGES) > 8
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_tables_are_what_their_commands_print(page):
+    text = page.read_text(encoding="utf-8")
+    assert TABLES["refreshed"](text) == text, f"{page.name} is not up to date; run `make docs`"
+
+
+def test_a_table_below_a_command_is_written_anew():
+    command = "fedsched times results/cifar10/runs --targets 0.775"
+    title = "α=∞ heterogeneous: times sooner, computation 0 s a round"
+    shown = f"```python\nx = 1\n```\n\n```\n{command}\n```\n"
+    page = f"{shown}\nWords.\n\n**{title}**\n\n| stale |\n\nMore.\n"
+    new = TABLES["refreshed"](page)
+    assert "stale" not in new
+    assert "\n| lyapunov m=1 λ=100 | 1,2,3 | uniform m=1 | 1.21 (1.13 to 1.29) |\n" in new
+    assert new.endswith("|\n\nMore.\n")
+    with pytest.raises(InputError, match="no table is called 'other'; there are: α=∞"):
+        TABLES["refreshed"](page.replace(title, "other"))
+    by_hand = "**other**\n\n| a table of nobody's |\n"
+    assert TABLES["refreshed"](by_hand) == by_hand

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ONE_LINE = 10_000  # characters, more than any row has
-
 
 def print_json(value: Any) -> None:
     """One JSON object on standard output."""
@@ -34,17 +31,19 @@ def print_table(
     title: str, header: list[str], rows: Iterable[list[str]], *, markdown: bool = False
 ) -> None:
     """A table on standard output; the first column is left-aligned, numbers to the right."""
-    style = box.MARKDOWN if markdown else box.HEAVY_HEAD
-    table = Table(title=title, title_justify="left", title_style="bold", box=style)
+    if markdown:
+        ruler = [":--", *["--:"] * (len(header) - 1)]
+        lines = [f"| {' | '.join(row)} |" for row in (header, ruler, *rows)]
+        click.echo("\n".join([f"**{title}**", "", *lines, ""]))
+        return
+    table = Table(title=title, title_justify="left", title_style="bold")
     for place, name in enumerate(header):
         table.add_column(name, justify="left" if place == 0 else "right")
     for row in rows:
         table.add_row(*row)
-    # Piped into a file or another program there is no terminal to fit, so nothing is cut off. A row
-    # in Markdown is one line, however long.
+    # Piped into a file or another program there is no terminal to fit, so nothing is cut off.
     console = Console()
-    width = _ONE_LINE if markdown else console.width if console.is_terminal else 160
-    Console(width=width).print(table)
+    Console(width=console.width if console.is_terminal else 160).print(table)
 
 
 def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:

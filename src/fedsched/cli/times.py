@@ -107,8 +107,13 @@ def _time(reached: Reach | None, computation_s: float) -> str:
 def _gain(gain: Speedup | None) -> str:
     if gain is None:
         return "-"
-    interval = "" if gain.low is None else f" ({gain.low:.3g} to {gain.high:.3g})"
-    return f"{gain.ratio:.3g}{interval}"
+    interval = "" if gain.low is None else f" ({_ratio(gain.low)} to {_ratio(gain.high)})"
+    return f"{_ratio(gain.ratio)}{interval}"
+
+
+def _ratio(value: float | None) -> str:
+    """As many digits as a few seeds can tell."""
+    return "-" if value is None else f"{value:.{2 if value < 2 else 1}f}"
 
 
 def _plain(row: Row, computation_s: float) -> dict[str, Any]:
