@@ -1,5 +1,6 @@
 import json
 import re
+from statistics import geometric_mean
 
 import pytest
 from click.testing import CliRunner
@@ -7,7 +8,7 @@ from tests.results.report_runs import manifest, table, write_grid, write_run
 
 from fedsched.cli.times import command
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.results.analysis import curve_of, reach
+from fedsched.results.analysis import curve_of, reach, speedup
 from fedsched.results.runlog import read_run
 
 
@@ -47,6 +48,30 @@ def test_seconds_are_means_over_seeds_and_ratios_geometric_ones_of_pairs(runs):
         assert row["sooner_low"][place] < row["sooner"][place] < row["sooner_high"][place]
     assert rows["uniform m=10"]["against"] is None
     assert rows["uniform m=10"]["sooner"] == [None, None]
+
+
+def test_on_average_is_the_geometric_mean_over_targets_seed_by_seed(runs):
+    row = next(
+        row
+        for row in answer(runs, "--targets", "0.3,0.5,0.8")["rows"]
+        if row["configuration"] == "lyapunov m=10"
+    )
+    ratios = [
+        geometric_mean(
+            arrival_s(runs / f"uniform-m10-seed{n}", target)
+            / arrival_s(runs / f"lyapunov-m10-seed{n}", target)
+            for target in (0.3, 0.5, 0.8)
+        )
+        for n in (1, 2, 3)
+    ]
+    expected = speedup(ratios, [1.0, 1.0, 1.0])
+    assert row["sooner_overall"]["ratio"] == pytest.approx(geometric_mean(row["sooner"]))
+    assert row["sooner_overall"]["low"] == pytest.approx(expected.low)
+    assert row["sooner_overall"]["high"] == pytest.approx(expected.high)
+    assert "on average" in times(runs, "--targets", "0.3,0.8").stdout
+    assert "on average" not in times(runs, "--targets", "0.8").stdout
+    short_of_one = answer(runs, "--targets", "0.3,0.999")["rows"]
+    assert [each["sooner_overall"] for each in short_of_one] == [None] * 4
 
 
 def test_a_row_for_each_run_is_compared_with_its_own_seed(runs):
@@ -95,7 +120,7 @@ def test_a_row_in_markdown_is_one_line_however_many_targets(runs):
     many = ",".join(f"0.{hundredths}" for hundredths in range(10, 60))
     said = times(runs, "--targets", many, "--markdown").stdout.splitlines()
     rows = [line for line in said if line.startswith("| lyapunov m=10")]
-    assert [line.count("|") for line in rows] == [2 + 50 + 1, 3 + 50 + 1]
+    assert [line.count("|") for line in rows] == [2 + 50 + 1, 3 + 50 + 1 + 1]
 
 
 @pytest.mark.parametrize("wrong", ["", "0.8,", "80", "0", "high"])

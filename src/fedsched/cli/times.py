@@ -1,5 +1,6 @@
 """``fedsched times``: from run folders to seconds, rounds and speed-ups, as tables of text."""
 
+import dataclasses
 from typing import Any
 
 import click
@@ -37,7 +38,8 @@ def command(
 
     RUNS are run folders, or folders that hold them at any depth. Runs that differ in their seed
     alone are one configuration: its time is the mean, its speed-up the geometric mean of the
-    seeds' ratios with a 95 % interval. It has reached a target when all its seeds have.
+    seeds' ratios with a 95 % interval. It has reached a target when all its seeds have. "On
+    average" is the geometric mean over the targets, the steadier number where curves are flat.
     """
     goals = _goals(targets)
     positive_number("computation-s", computation_s, allow_zero=True)
@@ -59,6 +61,7 @@ def command(
         here = [row for row in rows if row.environment == environment]
         where = f"{environment}: " if environment else ""
         names = [f"to {goal:g}" for goal in goals]
+        overall = ["on average"] if len(goals) > 1 else []
         print_table(
             f"{where}seconds and rounds, computation {computation_s:g} s a round",
             ["configuration", "seeds", *names],
@@ -71,9 +74,9 @@ def command(
         if compared := [row for row in here if any(row.sooner)]:
             print_table(
                 f"{where}times sooner, computation {computation_s:g} s a round",
-                ["configuration", "seeds", "than", *names],
+                ["configuration", "seeds", "than", *names, *overall],
                 [
-                    [row.configuration, _seeds(row), str(row.against), *map(_gain, row.sooner)]
+                    [row.configuration, _seeds(row), str(row.against), *map(_gain, _gains(row))]
                     for row in compared
                 ],
                 markdown=markdown,
@@ -104,6 +107,11 @@ def _time(reached: Reach | None, computation_s: float) -> str:
     return f"{time_s:,.{0 if time_s >= 100 else 1}f} s, {reached.rounds:,.0f}"
 
 
+def _gains(row: Row) -> list[Speedup | None]:
+    """To each target and, of several, on average."""
+    return [*row.sooner, row.sooner_overall] if len(row.sooner) > 1 else list(row.sooner)
+
+
 def _gain(gain: Speedup | None) -> str:
     if gain is None:
         return "-"
@@ -117,6 +125,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _plain(row: Row, computation_s: float) -> dict[str, Any]:
+    overall = row.sooner_overall
     return {
         "configuration": row.configuration,
         "environment": row.environment,
@@ -127,4 +136,5 @@ def _plain(row: Row, computation_s: float) -> dict[str, Any]:
         "sooner": [None if each is None else each.ratio for each in row.sooner],
         "sooner_low": [None if each is None else each.low for each in row.sooner],
         "sooner_high": [None if each is None else each.high for each in row.sooner],
+        "sooner_overall": None if overall is None else dataclasses.asdict(overall),
     }

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, geometric_mean
 from typing import Any
 
 from fedsched.results.analysis import Reach, Speedup, curve_of, reach, speedup
@@ -182,27 +182,32 @@ def summary_rows(
 
 
 def paired_speedup(
-    slow: Group, fast: Group, target: float, *, computation_s: float = 0.0, patience: int = 1
+    slow: Group, fast: Group, *targets: float, computation_s: float = 0.0, patience: int = 1
 ) -> Speedup | None:
     """How many times sooner ``fast`` reaches a target, over the seeds that both have.
 
-    None if they share no seed, or if one of these runs has not reached the target: a mean over
+    Of several targets it is the geometric mean, formed within each seed: where a flat curve
+    crosses one target is luck, which evens out over many.
+
+    None if they share no seed, or if one of these runs has not reached a target: a mean over
     those that have would be a mean over the quick ones.
     """
+
+    def arrival_s(log: RunLog) -> float:
+        """The geometric mean of the times to the targets; NaN if one is not reached."""
+        reached = [reach(curve_of(log), target, patience=patience) for target in targets]
+        if any(each is None for each in reached):
+            return math.nan
+        return geometric_mean(each.time_s(computation_s) for each in reached if each is not None)
+
     theirs = dict(zip(slow.seeds, slow.logs, strict=True))
-    pairs = [
-        (reach(curve_of(theirs[seed]), target, patience=patience),
-         reach(curve_of(log), target, patience=patience))
-        for seed, log in zip(fast.seeds, fast.logs, strict=True)
-        if seed in theirs
-    ]  # fmt: skip
-    known = [(base, ours) for base, ours in pairs if base is not None and ours is not None]
-    if not known or len(known) < len(pairs):
+    shared = [seed for seed in fast.seeds if seed in theirs]
+    ours = dict(zip(fast.seeds, fast.logs, strict=True))
+    baseline_s = [arrival_s(theirs[seed]) for seed in shared]
+    ours_s = [arrival_s(ours[seed]) for seed in shared]
+    if not shared or not all(map(math.isfinite, (*baseline_s, *ours_s))):
         return None
-    return speedup(
-        [base.time_s(computation_s) for base, _ in known],
-        [ours.time_s(computation_s) for _, ours in known],
-    )
+    return speedup(baseline_s, ours_s)
 
 
 def baseline_of(group: Group, groups: Sequence[Group]) -> Group | None:

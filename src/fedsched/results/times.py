@@ -20,6 +20,7 @@ class Row:
     against: str | None  # what it is compared with; None if there is nothing like it
     reached: tuple[Reach | None, ...]  # None: not yet, or not by all of its seeds
     sooner: tuple[Speedup | None, ...]
+    sooner_overall: Speedup | None  # the geometric mean over the targets
 
 
 def times_to_targets(
@@ -49,21 +50,28 @@ def times_to_targets(
     for group in groups:
         base = _base(group, groups, against)
         for each in _single(group) if by_seed else [group]:
+            reached = tuple(mean_reach(each, goal, patience=patience) for goal in targets)
+
+            def sooner(
+                *goals: float, base: Group | None = base, each: Group = each
+            ) -> Speedup | None:
+                if base is None:
+                    return None
+                return paired_speedup(
+                    base, each, *goals, computation_s=computation_s, patience=patience
+                )
+
             rows.append(
                 Row(
                     configuration=each.choice,
                     environment=each.environment,
                     seeds=tuple(each.seeds),
                     against=None if base is None else base.choice,
-                    reached=tuple(mean_reach(each, goal, patience=patience) for goal in targets),
-                    sooner=tuple(
-                        None if base is None else paired_speedup(
-                            base, each, goal, computation_s=computation_s, patience=patience
-                        )
-                        for goal in targets
-                    ),
+                    reached=reached,
+                    sooner=tuple(sooner(goal) for goal in targets),
+                    sooner_overall=sooner(*targets),
                 )
-            )  # fmt: skip
+            )
     return rows
 
 
