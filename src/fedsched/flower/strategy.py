@@ -9,7 +9,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -22,15 +22,12 @@ from numpy.typing import NDArray
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.core.uplink import PAPER_UPLINK, Uplink
 from fedsched.errors import InputError
-from fedsched.flower.exchange import content_of, exchange, reports_in
-from fedsched.flower.fleet import Fleet
+from fedsched.flower.exchange import content_of, exchange
+from fedsched.flower.federation import FederationState, Scheduler
 from fedsched.flower.folder import RunFolder
 from fedsched.flower.model import Arrays, Update, arrays_of, moved, record_of, update_in
 from fedsched.flower.optimiser import ServerOptimiser
-from fedsched.flower.present import grown, merged, part_of, schedule_present
 from fedsched.flower.protocol import (
-    CHANNEL_QUERY,
-    FEEDBACK_QUERY,
     RECORD,
     Assignment,
     Records,
@@ -40,13 +37,8 @@ from fedsched.flower.protocol import (
 )
 from fedsched.flower.settings import described, refuse_shares
 from fedsched.randomness import stream
-from fedsched.records import Experience, PerDevice, ScheduledRound, TrainedRound
-from fedsched.scheduling.policies import (
-    AbstractChoicePolicy,
-    AbstractPolicy,
-    PolicyState,
-    make_policy,
-)
+from fedsched.records import ScheduledRound, TrainedRound
+from fedsched.scheduling.policies import AbstractPolicy, make_policy
 
 __all__ = ["ChannelStrategy"]
 
@@ -55,17 +47,6 @@ _POLL_S = 1.0
 _ACCURACY = ("accuracy", "eval_acc", "test_accuracy", "acc")
 _LOSS = ("loss", "eval_loss", "test_loss")
 _TRAIN_LOSS = ("train_loss", "train-loss", "loss")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _State:
-    """Everything the next round depends on besides the seed."""
-
-    round: int = 0  # the next one, from 0
-    fleet: Fleet = field(default_factory=Fleet)
-    policy: PolicyState = field(default_factory=dict)
-    spent_w: PerDevice = field(default_factory=lambda: np.empty(0))  # sum of P q of each device
-    joined: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,7 +132,7 @@ class ChannelStrategy(Strategy):
         self._accuracy_names = _ACCURACY if accuracy is None else (accuracy,)
         self._loss_names = _LOSS if loss is None else (loss,)
         self._timeout_s = 3600.0
-        self._state = _State()
+        self._state = FederationState()
         self._model: Arrays = {}
         self._now: _Outcome | None = None
         if isinstance(policy, str):  # refuse a bad name or option now, not after the nodes came
@@ -181,12 +162,18 @@ class ChannelStrategy(Strategy):
             evaluate_fn: evaluates the model at the server; also called with round 0 at the start.
         """
         self._timeout_s = timeout
-        self._state, self._now = _State(), None
+        self._state, self._now = FederationState(), None
         if self._optimiser_given is not None:  # a copy, so that every start begins without moments
             self._optimiser = ServerOptimiser(copy.deepcopy(self._optimiser_given))
         self._model = arrays_of(initial_arrays)
         self._uplink = self._make_uplink()
-        self._policy = self._make_policy(self._uplink)
+        self._scheduler = Scheduler(
+            policy=self._make_policy(self._uplink),
+            uplink=self._uplink,
+            seed=self._seed,
+            max_age_rounds=self._max_age_rounds,
+            query_timeout_s=self._query_timeout_s,
+        )
         self.summary()
         result = Result()
         with RunFolder(self._folder_path, self._scenario(num_rounds), self._about()) as folder:
@@ -247,7 +234,6 @@ class ChannelStrategy(Strategy):
         assert now is not None
         metrics = RecordDict({} if measured is None else {"metrics": measured})
         state = self._state
-        rounds = np.maximum(state.round - state.joined, 1)
         folder.add(
             TrainedRound(
                 scheduled=now.scheduled,
@@ -256,12 +242,10 @@ class ChannelStrategy(Strategy):
                 train_loss=now.train_loss,
                 accuracy=number_in(metrics, self._accuracy_names),
                 test_loss=number_in(metrics, self._loss_names),
-                worst_power_w=float((state.spent_w / rounds).max(initial=0.0)),
+                worst_power_w=state.worst_power_w,
             ),
             {
-                **state.fleet.arrays(),
-                "spent_w": state.spent_w,
-                "joined": state.joined,
+                **state.arrays(),
                 **({} if self._optimiser is None else self._optimiser.arrays()),
             },
             state.policy,
@@ -274,12 +258,8 @@ class ChannelStrategy(Strategy):
         if saved is None:
             return
         self._model = saved.model
-        self._state = _State(
-            round=saved.round,
-            fleet=Fleet.from_arrays(saved.memory),
-            policy=saved.policy,
-            spent_w=saved.memory["spent_w"],
-            joined=saved.memory["joined"],
+        self._state = FederationState.from_arrays(
+            saved.memory, round=saved.round, policy=saved.policy
         )
         if self._optimiser is not None:
             self._optimiser.restore(saved.memory, list(self._model))
@@ -293,13 +273,12 @@ class ChannelStrategy(Strategy):
         """Learn the gains, decide, draw, and write to the nodes that take part."""
         self._model = arrays_of(arrays)
         t = server_round - 1
-        self._state = replace(self._state, round=t)
         online = list(grid.get_node_ids())
-        awake = self._state.fleet.awake(online, t)
-        self._learn_gains(grid, awake, t)
-        state = self._state
+        state = replace(self._state, round=t)
+        awake = state.fleet.awake(online, t)
+        state = self._scheduler.learn_gains(state, grid, awake)
         present = state.fleet.present(awake, t, self._max_age_rounds)
-        scheduled = self._schedule(grid, present, arrays, t)
+        scheduled, self._state = self._scheduler.schedule(state, grid, present, arrays)
         device = scheduled.cohort.device
         nodes = tuple(state.fleet.node[n] for n in device)
         self._now = _Outcome(scheduled=scheduled, present=present, nodes=nodes)
@@ -322,70 +301,6 @@ class ChannelStrategy(Strategy):
             )
             messages.append(Message(content, node, MessageType.TRAIN, ttl=self._timeout_s))
         return messages
-
-    def _learn_gains(self, grid: Grid, nodes: list[int], t: int) -> None:
-        """Ask those whose gain is too old, and give new devices their place."""
-        fleet, before = self._state.fleet, len(self._state.fleet)
-        ask = fleet.silent(nodes, t, self._max_age_rounds)
-        wanted = ConfigRecord({"round": t})
-        messages = [
-            Message(RecordDict({RECORD: wanted}), node, CHANNEL_QUERY, ttl=self._query_timeout_s)
-            for node in ask
-        ]
-        heard = reports_in(exchange(grid, messages, self._query_timeout_s))
-        answered = {node for node, _ in heard}
-        fleet = fleet.hear(heard).met(answered, "answer").miss(set(ask) - answered, t, "answer")
-        new = len(fleet) - before
-        self._state = replace(
-            self._state,
-            fleet=fleet,
-            policy=grown(self._policy, self._state.policy, before, len(fleet)),
-            spent_w=np.concatenate([self._state.spent_w, np.zeros(new)]),
-            joined=np.concatenate([self._state.joined, np.full(new, t)]).astype(np.int64),
-        )
-
-    def _schedule(
-        self, grid: Grid, present: NDArray[np.int64], arrays: ArrayRecord, t: int
-    ) -> ScheduledRound:
-        """One round on air; what each device spends is counted."""
-
-        def measure(kind: str, devices: NDArray[np.int64]) -> NDArray[np.float64]:
-            return self._feedback(grid, kind, devices, arrays)
-
-        state = self._state
-        done, policy = schedule_present(
-            policy=self._policy,
-            uplink=self._uplink,
-            seed=self._seed,
-            round=t,
-            gain=state.fleet.gain,
-            present=present,
-            state=state.policy,
-            measure=measure,
-        )
-        spent_w = state.spent_w + done.decision.power_w * done.decision.probability
-        self._state = replace(state, policy=policy, spent_w=spent_w)
-        return done
-
-    def _feedback(
-        self, grid: Grid, kind: str, devices: NDArray[np.int64], arrays: ArrayRecord
-    ) -> NDArray[np.float64]:
-        """What the policy asked of these devices; NaN for those that did not answer."""
-        node_of = {self._state.fleet.node[n]: place for place, n in enumerate(devices.tolist())}
-        content: Records = {"arrays": arrays, RECORD: ConfigRecord({"ask": kind})}
-        messages = [
-            Message(RecordDict(content), node, FEEDBACK_QUERY, ttl=self._query_timeout_s)
-            for node in node_of
-        ]
-        answer = np.full(len(devices), np.nan)
-        for reply in exchange(grid, messages, self._query_timeout_s):
-            place = node_of.get(reply.metadata.src_node_id)
-            record = reply.content.get(RECORD) if reply.has_content() else None
-            if place is not None and isinstance(record, ConfigRecord):
-                value = record.get("value")
-                if isinstance(value, float) and value >= 0.0:
-                    answer[place] = value
-        return answer
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -423,7 +338,13 @@ class ChannelStrategy(Strategy):
                 self._model = target
             else:
                 self._model = self._optimiser.step(server_round, self._model, target)
-        self._observe(now, kept, losses, [update for _, update in weighted])
+        self._state = self._scheduler.observe(
+            self._state,
+            now.present,
+            now.scheduled.cohort.device[kept],
+            losses,
+            [update for _, update in weighted],
+        )
         terms = [w * loss for (w, _), loss in zip(weighted, losses, strict=True)]
         train_loss = sum(terms) if terms else math.nan  # one that is infinite stops nothing
         self._now = replace(now, train_loss=train_loss, lost=len(missing))
@@ -435,32 +356,6 @@ class ChannelStrategy(Strategy):
         if math.isfinite(train_loss):
             metrics["train-loss"] = train_loss
         return (record_of(self._model) if weighted else None), MetricRecord(metrics)
-
-    def _observe(
-        self, now: _Outcome, kept: list[int], losses: list[float], updates: list[Update]
-    ) -> None:
-        """Let a policy that learns from its cohorts learn."""
-        policy, devices = self._policy, len(self._state.fleet)
-        if not isinstance(policy, AbstractChoicePolicy) or not len(now.present):
-            return
-        sound = [i for i, loss in enumerate(losses) if math.isfinite(loss)]
-        places = np.array([kept[i] for i in sound], dtype=np.int64)
-        member = now.scheduled.cohort.device[places]
-        experience = Experience(
-            device=np.searchsorted(now.present, member).astype(np.int64),
-            loss=np.array([losses[i] for i in sound]),
-            # Nodes report means, so the spread of losses within a node is not known.
-            square_loss=np.array([losses[i] ** 2 for i in sound]),
-            norm=np.array([updates[i].norm for i in sound]),
-            update=np.stack([updates[i].flat() for i in sound])
-            if policy.keeps_updates and sound
-            else None,
-        )
-        part = part_of(policy, self._state.policy, devices, now.present)
-        learnt = policy.observe(part, experience)
-        self._state = replace(
-            self._state, policy=merged(policy, self._state.policy, learnt, devices, now.present)
-        )
 
     # --- evaluation ----------------------------------------------------------------------------
 

@@ -1,0 +1,175 @@
+"""What a federation does on air: its nodes' gains, its queues and its cohorts.
+
+Everything the next round depends on is one frozen value; a round takes it and gives the next.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from fedsched.core.uplink import Uplink
+from fedsched.flower.exchange import exchange, reports_in
+from fedsched.flower.fleet import Fleet
+from fedsched.flower.model import Update
+from fedsched.flower.present import grown, merged, part_of, schedule_present
+from fedsched.flower.protocol import CHANNEL_QUERY, FEEDBACK_QUERY, RECORD, Records
+from fedsched.records import Experience, PerDevice, ScheduledRound
+from fedsched.scheduling.policies import AbstractChoicePolicy, AbstractPolicy, PolicyState
+
+__all__ = ["FederationState", "Scheduler"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FederationState:
+    """Everything the next round depends on besides the seed and the model."""
+
+    round: int = 0  # the next one, from 0
+    fleet: Fleet = field(default_factory=Fleet)
+    policy: PolicyState = field(default_factory=dict)
+    spent_w: PerDevice = field(default_factory=lambda: np.empty(0))  # sum of P q of each device
+    joined: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @property
+    def worst_power_w(self) -> float:
+        """The largest average power of any device, over the rounds since it joined."""
+        rounds = np.maximum(self.round - self.joined, 1)
+        return float((self.spent_w / rounds).max(initial=0.0))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All but the round and the policy's state, to be saved."""
+        return {**self.fleet.arrays(), "spent_w": self.spent_w, "joined": self.joined}
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        *,
+        round: int,  # noqa: A002 - the project's word for t
+        policy: PolicyState,
+    ) -> Self:
+        """What was saved."""
+        return cls(
+            round=round,
+            fleet=Fleet.from_arrays(arrays),
+            policy=policy,
+            spent_w=arrays["spent_w"],
+            joined=arrays["joined"],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheduler:
+    """Asks nodes for their gains and chooses among them, as a policy decides."""
+
+    policy: AbstractPolicy
+    uplink: Uplink
+    seed: int
+    max_age_rounds: int  # of a gain that is not asked for anew
+    query_timeout_s: float
+
+    def learn_gains(self, state: FederationState, grid: Grid, nodes: list[int]) -> FederationState:
+        """Ask those whose gain is too old, and give new devices their place."""
+        t, fleet, before = state.round, state.fleet, len(state.fleet)
+        ask = fleet.silent(nodes, t, self.max_age_rounds)
+        wanted = ConfigRecord({"round": t})
+        messages = [
+            Message(RecordDict({RECORD: wanted}), node, CHANNEL_QUERY, ttl=self.query_timeout_s)
+            for node in ask
+        ]
+        heard = reports_in(exchange(grid, messages, self.query_timeout_s))
+        answered = {node for node, _ in heard}
+        fleet = fleet.hear(heard).met(answered, "answer").miss(set(ask) - answered, t, "answer")
+        new = len(fleet) - before
+        return replace(
+            state,
+            fleet=fleet,
+            policy=grown(self.policy, state.policy, before, len(fleet)),
+            spent_w=np.concatenate([state.spent_w, np.zeros(new)]),
+            joined=np.concatenate([state.joined, np.full(new, t)]).astype(np.int64),
+        )
+
+    def schedule(
+        self, state: FederationState, grid: Grid, present: NDArray[np.int64], model: ArrayRecord
+    ) -> tuple[ScheduledRound, FederationState]:
+        """One round on air among the present devices; what each device spends is counted."""
+
+        def measure(kind: str, devices: NDArray[np.int64]) -> NDArray[np.float64]:
+            return self._feedback(state.fleet, grid, kind, devices, model)
+
+        done, policy = schedule_present(
+            policy=self.policy,
+            uplink=self.uplink,
+            seed=self.seed,
+            round=state.round,
+            gain=state.fleet.gain,
+            present=present,
+            state=state.policy,
+            measure=measure,
+        )
+        spent_w = state.spent_w + done.decision.power_w * done.decision.probability
+        return done, replace(state, policy=policy, spent_w=spent_w)
+
+    def _feedback(
+        self,
+        fleet: Fleet,
+        grid: Grid,
+        kind: str,
+        devices: NDArray[np.int64],
+        model: ArrayRecord,
+    ) -> NDArray[np.float64]:
+        """What the policy asked of these devices; NaN for those that did not answer."""
+        node_of = {fleet.node[n]: place for place, n in enumerate(devices.tolist())}
+        content: Records = {"arrays": model, RECORD: ConfigRecord({"ask": kind})}
+        messages = [
+            Message(RecordDict(content), node, FEEDBACK_QUERY, ttl=self.query_timeout_s)
+            for node in node_of
+        ]
+        answer = np.full(len(devices), np.nan)
+        for reply in exchange(grid, messages, self.query_timeout_s):
+            place = node_of.get(reply.metadata.src_node_id)
+            record = reply.content.get(RECORD) if reply.has_content() else None
+            if place is not None and isinstance(record, ConfigRecord):
+                value = record.get("value")
+                if isinstance(value, float) and value >= 0.0:
+                    answer[place] = value
+        return answer
+
+    def observe(
+        self,
+        state: FederationState,
+        present: NDArray[np.int64],
+        device: NDArray[np.int64],
+        losses: Sequence[float],
+        updates: Sequence[Update],
+    ) -> FederationState:
+        """Let a policy that learns from its cohorts learn.
+
+        Args:
+            state: after the round.
+            present: the devices that could be chosen, ascending.
+            device: those whose updates arrived, each with its loss and its update.
+            losses: may be NaN; such a device teaches nothing.
+            updates: in the same order.
+        """
+        policy, devices = self.policy, len(state.fleet)
+        if not isinstance(policy, AbstractChoicePolicy) or not len(present):
+            return state
+        sound = [i for i, loss in enumerate(losses) if math.isfinite(loss)]
+        experience = Experience(
+            device=np.searchsorted(present, device[sound]).astype(np.int64),
+            loss=np.array([losses[i] for i in sound]),
+            # Nodes report means, so the spread of losses within a node is not known.
+            square_loss=np.array([losses[i] ** 2 for i in sound]),
+            norm=np.array([updates[i].norm for i in sound]),
+            update=np.stack([updates[i].flat() for i in sound])
+            if policy.keeps_updates and sound
+            else None,
+        )
+        learnt = policy.observe(part_of(policy, state.policy, devices, present), experience)
+        return replace(state, policy=merged(policy, state.policy, learnt, devices, present))
