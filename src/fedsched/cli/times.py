@@ -115,13 +115,9 @@ def _gains(row: Row) -> list[Speedup | None]:
 def _gain(gain: Speedup | None) -> str:
     if gain is None:
         return "-"
-    interval = "" if gain.low is None else f" ({_ratio(gain.low)} to {_ratio(gain.high)})"
-    return f"{_ratio(gain.ratio)}{interval}"
-
-
-def _ratio(value: float | None) -> str:
-    """As many digits as a few seeds can tell."""
-    return "-" if value is None else f"{value:.{2 if value < 2 else 1}f}"
+    digits = 2 if gain.ratio < 2.0 else 1  # as many as a few seeds can tell
+    said = f"{gain.ratio:.{digits}f}"
+    return said if gain.low is None else f"{said} ({gain.low:.{digits}f} to {gain.high:.{digits}f})"
 
 
 def _plain(row: Row, computation_s: float) -> dict[str, Any]:
