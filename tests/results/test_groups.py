@@ -100,3 +100,12 @@ def test_there_is_no_speedup_while_one_of_the_pairs_has_not_arrived():
     slow, fast, seconds = two_groups((1, 2), (1, 2), never=2)
     assert sorted(seconds) == [("lyapunov", 1), ("lyapunov", 2), ("uniform", 1)]
     assert paired_speedup(slow, fast, 0.8) is None
+
+
+def test_of_no_time_there_is_no_ratio():
+    """A target that is reached before anybody sent, with no computation time, took no seconds."""
+    slow, _, _ = two_groups((1,), (1,))
+    rows = table(seed=1, airtime_s=0.0)
+    (silent,) = group_runs([run_log(manifest("lyapunov", 10, 1), rows)])
+    assert paired_speedup(slow, silent, 0.8) is None
+    assert paired_speedup(slow, silent, 0.8, computation_s=0.5).ratio > 1.0

@@ -194,11 +194,15 @@ def paired_speedup(
     """
 
     def arrival_s(log: RunLog) -> float:
-        """The geometric mean of the times to the targets; NaN if one is not reached."""
+        """The geometric mean of the times to the targets; NaN if one is not reached.
+
+        NaN, too, if it was reached before anybody sent: of no time there is no ratio.
+        """
         reached = [reach(curve_of(log), target, patience=patience) for target in targets]
-        if any(each is None for each in reached):
+        times_s = [each.time_s(computation_s) for each in reached if each is not None]
+        if len(times_s) < len(targets) or min(times_s) <= 0.0:
             return math.nan
-        return geometric_mean(each.time_s(computation_s) for each in reached if each is not None)
+        return geometric_mean(times_s)
 
     theirs = dict(zip(slow.seeds, slow.logs, strict=True))
     shared = [seed for seed in fast.seeds if seed in theirs]
