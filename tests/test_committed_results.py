@@ -52,7 +52,7 @@ def test_the_document_has_the_seconds_and_rounds_of_every_finished_run(folder):
     if reached is None:
         assert not log.finished
     else:
-        assert f"{reached.time_s(0.0):,.0f} s, {reached.rounds:,.0f}" in document
+        assert f"{reached.time_s(0.0):,.0f} s, {reached.rounds:,.0f} " in document
 
 
 def headline_pair(folders):

@@ -46,33 +46,36 @@ def times_to_targets(
     known = [group.choice for group in groups]
     if against is not None and against not in known:
         raise UnknownNameError("against", against, dict.fromkeys(known))
-    rows = []
-    for group in groups:
-        base = _base(group, groups, against)
-        for each in _single(group) if by_seed else [group]:
-            reached = tuple(mean_reach(each, goal, patience=patience) for goal in targets)
+    return [
+        _row(each, base, targets, computation_s=computation_s, patience=patience)
+        for group in groups
+        for base in [_base(group, groups, against)]
+        for each in (_single(group) if by_seed else [group])
+    ]
 
-            def sooner(
-                *goals: float, base: Group | None = base, each: Group = each
-            ) -> Speedup | None:
-                if base is None:
-                    return None
-                return paired_speedup(
-                    base, each, *goals, computation_s=computation_s, patience=patience
-                )
 
-            rows.append(
-                Row(
-                    configuration=each.choice,
-                    environment=each.environment,
-                    seeds=tuple(each.seeds),
-                    against=None if base is None else base.choice,
-                    reached=reached,
-                    sooner=tuple(sooner(goal) for goal in targets),
-                    sooner_overall=sooner(*targets),
-                )
-            )
-    return rows
+def _row(
+    group: Group,
+    base: Group | None,
+    targets: Sequence[float],
+    *,
+    computation_s: float,
+    patience: int,
+) -> Row:
+    def sooner(*goals: float) -> Speedup | None:
+        if base is None:
+            return None
+        return paired_speedup(base, group, *goals, computation_s=computation_s, patience=patience)
+
+    return Row(
+        configuration=group.choice,
+        environment=group.environment,
+        seeds=tuple(group.seeds),
+        against=None if base is None else base.choice,
+        reached=tuple(mean_reach(group, goal, patience=patience) for goal in targets),
+        sooner=tuple(sooner(goal) for goal in targets),
+        sooner_overall=sooner(*targets),
+    )
 
 
 def _base(group: Group, groups: Sequence[Group], against: str | None) -> Group | None:
