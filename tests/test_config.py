@@ -244,3 +244,17 @@ def test_a_section_that_is_no_table_is_refused_under_a_sweep_as_well(section):
     for sweep in ({"sweep": {"m": [1, 2]}}, {}):
         with pytest.raises(InputError, match=r"policy must be a section, \[policy\], got"):
             expand({**base, **sweep})
+
+
+def test_a_field_is_swept_once():
+    table = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform"}}
+    with pytest.raises(InputError, match=r"sweep.draws gives policy.draws a second list, \[5\]"):
+        expand({**table, "sweep": {"m": [1, 2], "draws": [5]}})
+    with pytest.raises(InputError, match=r"sweep.policy gives policy.draws a second list"):
+        expand({**table, "sweep": {"m": [1, 2], "policy": {"draws": [5]}}})
+
+
+def test_devices_are_counted():
+    table = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform"}}
+    with pytest.raises(InputError, match=r"channel.devices must be a whole number .*got 0"):
+        scenario_from({**table, "channel": {"devices": 0}})

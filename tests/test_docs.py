@@ -1,11 +1,15 @@
 """What the README and the docs show is so: Python runs, links lead somewhere, tables are true."""
 
+import dataclasses
 import re
 import runpy
+import tomllib
+import typing
 from pathlib import Path
 
 import pytest
 
+from fedsched.config import Scenario
 from fedsched.errors import InputError
 
 ROOT = Path(__file__).parent.parent
@@ -53,3 +57,21 @@ def test_a_table_below_a_command_is_written_anew():
         TABLES["refreshed"](page.replace(title, "other"))
     by_hand = "**other**\n\n| a table of nobody's |\n"
     assert TABLES["refreshed"](by_hand) == by_hand
+
+
+@pytest.mark.parametrize("section", dataclasses.fields(Scenario), ids=lambda each: each.name)
+def test_the_page_of_scenarios_has_every_field_and_its_default(section):
+    page = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    part = page.split(f"## [{section.name}]\n")[1].split("\n## ")[0]
+    shown = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", part, re.MULTILINE))
+    fields = dataclasses.fields(typing.get_type_hints(Scenario)[section.name])
+    assert list(shown) == [each.name for each in fields]
+    for each in fields:
+        said = shown[each.name]
+        if each.default is dataclasses.MISSING:
+            assert said == "required"
+        elif each.default is None:
+            assert said == "none"
+        else:
+            (value,) = tomllib.loads(f"value = {said.strip('`')}").values()
+            assert (value, type(value)) == (each.default, type(each.default))

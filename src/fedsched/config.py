@@ -1,7 +1,8 @@
 """Scenario files: TOML in, a typed and checked scenario out.
 
 A scenario is everything a run depends on. Its sections are the frozen classes below; what they
-call a field is the key in the file, and their defaults are the paper's.
+call a field is the key in the file. Link, power and policy have the paper's values by default, the
+data are the digits that need no download.
 """
 
 import copy
@@ -34,6 +35,7 @@ __all__ = [
     "UplinkSection",
     "differences",
     "expand",
+    "is_sweep",
     "load_scenario",
     "load_scenarios",
     "run_name",
@@ -47,6 +49,10 @@ class ChannelSection:
 
     kind: str = "heterogeneous"
     devices: int | None = None  # 100, or as many as the trace has
+
+    def __post_init__(self) -> None:
+        if self.devices is not None:
+            whole_number("channel.devices", self.devices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,6 +259,11 @@ def load_scenarios(path: str | Path) -> list[Scenario]:
     return expand(_read(path))
 
 
+def is_sweep(path: str | Path) -> bool:
+    """Whether a scenario file asks for a sweep, be it of a single run."""
+    return "sweep" in _read(path)
+
+
 def _read(path: str | Path) -> dict[str, Any]:
     file = Path(path)
     try:
@@ -310,13 +321,16 @@ def _swept(sweep: Any) -> dict[str, list[Any]]:
     flat: dict[str, Any] = {}
     for name, value in _section(sweep, "sweep").items():
         if isinstance(value, Mapping):  # "policy.draws" without quotes is a table in TOML
-            flat |= {f"{name}.{inner}": each for inner, each in value.items()}
-        elif name in _SWEPT:
-            flat[_SWEPT[name]] = value
-        elif "." in name:
-            flat[name] = value
+            named = {f"{name}.{inner}": each for inner, each in value.items()}
+        elif name in _SWEPT or "." in name:
+            named = {_SWEPT.get(name, name): value}
         else:
             raise UnknownNameError("sweep", name, [*_SWEPT, "section.field"])
+        if twice := named.keys() & flat.keys():
+            raise InputError(
+                f"sweep.{name} gives {min(twice)} a second list, {value!r}; name each field once"
+            )
+        flat |= named
     for name, value in flat.items():
         if not isinstance(value, list) or not value:
             raise InputError(f"sweep.{name} must be a list of values, got {value!r}")

@@ -25,6 +25,7 @@ from fedsched.results.runlog import (
     MANIFEST,
     MODEL,
     PACKED,
+    ROUNDS,
     LogWriter,
     RunLog,
     read_manifest,
@@ -85,7 +86,7 @@ def run(
     with alone(folder, wait_s):
         for leftover in folder.glob(".*.part"):  # of a process that was killed while writing
             leftover.unlink(missing_ok=True)
-        if (folder / MANIFEST).is_file():
+        if _begun(folder):
             _check_same(folder, scenario)
             if PACKED in read_manifest(folder):
                 return _packed(folder)
@@ -103,6 +104,15 @@ def run(
         elif tensorboard and not events_are_current(folder):
             write_events(folder)
     return read_run(folder)
+
+
+def _begun(folder: Path) -> bool:
+    """Whether a folder holds any round; one whose run failed before the first is free again."""
+    if not (folder / MANIFEST).is_file():
+        return False
+    if (folder / MODEL).is_file() or rounds_done(folder) or PACKED in read_manifest(folder):
+        return True
+    return (folder / ROUNDS).is_file() and read_run(folder).rounds > 0
 
 
 def _go_on(

@@ -111,8 +111,14 @@ def test_the_ranking_is_compared_with_runs(scenario, tmp_path):
     told = json.loads(run(*asked, "--json").stdout)
     assert told["compared"] == 4 and -1.0 <= told["rank_correlation"] <= 1.0
     assert all(row["measured_s"] > 0 for row in told["candidates"])
-    none = run(scenario, "--compare", tmp_path / "runs", "--target", 0.999)
-    assert isinstance(none.exception, InputError)
+    # Too few to compare with are no reason to keep the ranking to oneself.
+    asked = (scenario, "--compare", tmp_path / "runs", "--target", 0.999)
+    result = run(*asked, "--plot", tmp_path / "advice.png")
+    assert result.exit_code == 0, result.output
+    assert "of 0 configurations: too few for one" in result.stdout
+    told = json.loads(run(*asked, "--json").stdout)
+    assert (told["compared"], told["rank_correlation"]) == (0, None)
+    assert len(told["candidates"]) == 4
 
 
 def test_a_target_is_answered_without_training_in_units_of_the_best(scenario):

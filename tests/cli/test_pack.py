@@ -29,8 +29,30 @@ def test_a_packed_run_reads_the_same_and_has_no_model(tmp_path):
 
 def test_runs_are_not_packed_over_themselves(tmp_path):
     write_grid(tmp_path, seeds=(1,))
-    with pytest.raises(InputError, match="holds the runs themselves; name another folder"):
+    with pytest.raises(InputError, match=r"holds a run, and not a packed copy of .*name another"):
         pack(tmp_path, "--out", tmp_path)
+
+
+def test_another_run_of_the_same_name_is_not_packed_over(tmp_path):
+    kinds = {("uniform", 1): (0.1, 1.0)}
+    for place, seed in (("a", 1), ("b", 2)):
+        write_grid(tmp_path / place, seeds=(seed,), kinds=kinds)
+        (tmp_path / place / f"uniform-m1-seed{seed}").rename(tmp_path / place / "first")
+    pack(tmp_path / "a", "--out", tmp_path / "small")
+    pack(tmp_path / "a", "--out", tmp_path / "small")  # once more: it is the same run
+    for there in ("small", "b"):
+        before = read_run(tmp_path / there / "first").manifest
+        other = "b" if there == "small" else "a"
+        with pytest.raises(InputError, match="would be written over it; name another folder"):
+            pack(tmp_path / other, "--out", tmp_path / there)
+        assert read_run(tmp_path / there / "first").manifest == before
+
+
+def test_nothing_to_pack_is_an_error(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="there is no run to pack in"):
+        pack(tmp_path / "empty", "--out", tmp_path / "small")
+    assert not (tmp_path / "small").exists()
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path):

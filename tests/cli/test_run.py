@@ -51,6 +51,73 @@ def scenario(tmp_path):
     return path
 
 
+def test_a_sweep_has_a_folder_for_each_run_also_for_a_single_one(fedsched, scenario, tmp_path):
+    text = scenario.read_text().replace("seed = 1\n", "")
+    for seeds in ("[1]", "[1, 2]"):
+        scenario.write_text(f"{text}\n[sweep]\nseeds = {seeds}\n")
+        code, _, _ = fedsched("run", scenario, "--out", "there", "--workers", 1)
+        assert code == 0
+    assert len(list((tmp_path / "there").glob("uniform-m2-seed*"))) == 2
+    assert not (tmp_path / "there" / "manifest.json").exists()
+
+
+def test_a_run_that_failed_before_its_first_round_does_not_block_its_folder(fedsched, scenario):
+    text = scenario.read_text().replace('"uniform"', '"lyapunov"')
+    scenario.write_text(text.replace("draws = 2", "draws = 2\nqmin = 0.9"))
+    code, _, err = fedsched("run", scenario, "--out", "there", "--workers", 1)
+    assert code == 2
+    assert "floor (qmin) 0.9 asks too much" in err
+    scenario.write_text(text.replace("draws = 2", "draws = 2\nqmin = 0.1"))
+    code, _, err = fedsched("run", scenario, "--out", "there", "--workers", 1)
+    assert (code, err) == (0, "")
+    scenario.write_text(text)
+    code, _, err = fedsched("run", scenario, "--out", "there", "--workers", 1)
+    assert code == 2
+    assert "holds a run with policy.qmin = 0.1" in err
+
+
+def test_what_cannot_be_meant_is_refused(fedsched, scenario, tmp_path):
+    for words, sentence in (
+        (("--out", ""), "out must name a place to write to, got ''"),
+        (("--out", "x", "--address", "auto"), "add --engine ray, or leave the address out"),
+        (("--out", "x", "--training-of", "nowhere"), "nowhere"),
+    ):
+        code, _, err = fedsched("run", scenario, *words)
+        assert code == 2
+        assert sentence in err
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def test_what_the_machine_refuses_becomes_a_sentence(fedsched, scenario, tmp_path, monkeypatch):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "rounds.arrows").mkdir()
+    code, _, err = fedsched("run", scenario, "--out", "there", "--workers", 1)
+    assert code == 2
+    assert "rounds.arrows': Is a directory; check the path" in err
+    code, _, err = fedsched("schedule", "--devices", 10**10)
+    assert code == 2
+    assert "devices must be at most 1000000000, got 10000000000" in err
+
+    def full(*_):
+        raise MemoryError("unable to allocate 8 TiB")
+
+    monkeypatch.setattr("fedsched.cli.schedule.make_channel", full)
+    code, _, err = fedsched("schedule")
+    assert code == 2
+    assert "there is not enough memory: unable to allocate 8 TiB; ask for fewer" in err
+
+
+def test_runs_with_a_size_for_each_device_are_read_like_others(fedsched, scenario):
+    text = scenario.read_text().replace("samples = 30", "samples = [30, 20, 30, 40, 30, 30]")
+    scenario.write_text(text)
+    assert fedsched("run", scenario, "--out", "there", "--workers", 1)[0] == 0
+    code, out, err = fedsched("times", "there", "--targets", "0.01")
+    assert (code, err) == (0, "")
+    assert "uniform" in out
+    code, out, err = fedsched("advise", scenario, "--rounds", 5, "--weight", 1, "--top", 1)
+    assert (code, err) == (0, "")
+
+
 def test_a_scenario_becomes_a_run_folder_and_a_table(fedsched, scenario, tmp_path):
     code, out, err = fedsched("run", scenario, "--out", "there", "--workers", 1)
     assert (code, err) == (0, "")

@@ -212,7 +212,7 @@ def test_a_bad_trace_is_refused_with_a_sentence(fedsched, tmp_path, name):
         (["--rounds", "0"], "rounds must be a whole number of at least 1, got 0"),
         (["--rounds", "many"], "'many' is not a valid integer"),
         (["--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
-        (["--devices", "0"], "devices must be at least 1, got 0"),
+        (["--devices", "0"], "devices must be a whole number of at least 1, got 0"),
         (["--lam", "-1"], "lam must be a positive finite number, got -1.0"),
         (["--lam", "nan"], "lam must be a positive finite number, got nan"),
         (["--lam", "-1", "--policy", "uniform"], "lam must be a positive finite number"),

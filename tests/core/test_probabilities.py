@@ -466,7 +466,7 @@ def test_sizes_that_are_not_positive_are_refused(size):
 
 
 def test_floors_that_do_not_fit_are_refused_with_what_to_do():
-    message = "floor 0.9 asks too much: .*lower floor or raise draws or size"
+    message = r"floor \(qmin\) 0.9 asks too much: .*lower it, or raise draws or size"
     with pytest.raises(InputError, match=message):
         optimal_probabilities([1.0, 2.0], weight=1.0, draws=2, floor=0.9)
     with pytest.raises(InputError, match=message):

@@ -56,7 +56,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_one():
 
 
 def test_fewer_than_one_device_is_refused():
-    with pytest.raises(InputError, match="devices must be at least 1, got 0"):
+    with pytest.raises(InputError, match="devices must be a whole number of at least 1, got 0"):
         make_channel("homogeneous", 0)
 
 

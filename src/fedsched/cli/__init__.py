@@ -60,9 +60,17 @@ def _fedsched() -> None:
 
 
 def main() -> None:
-    """Run the command line; anything raised on purpose becomes a sentence and exit code 2."""
+    """Run the command line; what is raised on purpose, or by the machine, becomes a sentence."""
     try:
         _fedsched(prog_name="fedsched")
     except FedschedError as error:
-        click.echo(f"fedsched: {error}", err=True)
-        sys.exit(2)
+        sentence = str(error)
+    except MemoryError as error:
+        sentence = f"there is not enough memory: {error}; ask for fewer devices or rounds"
+    except OSError as error:
+        where = "" if error.filename is None else f"{str(error.filename)!r}: "
+        sentence = f"{where}{error.strerror or error}; check the path and the space on its disk"
+    else:
+        return
+    click.echo(f"fedsched: {sentence}", err=True)
+    sys.exit(2)

@@ -64,6 +64,7 @@ def command(
     the first of all, and of each policy, for every computation time.
     """
     from fedsched.theory.advice import (
+        LEAST_PAIRS,
         best_by_computation,
         candidates,
         measured_time,
@@ -135,9 +136,8 @@ def command(
     if compare:
         pairs = [(row["relative_time"], row["measured_s"]) for row in rows if row["measured_s"]]
         about["compared"] = len(pairs)
-        about["rank_correlation"] = rank_correlation(
-            *zip(*pairs, strict=True) if pairs else ([], [])
-        )
+        enough = len(pairs) >= LEAST_PAIRS
+        about["rank_correlation"] = rank_correlation(*zip(*pairs, strict=True)) if enough else None
     if plot is not None:
         from fedsched.theory.drawing import advice_figure
 
@@ -220,7 +220,9 @@ def _print(scenario: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> 
         "taking part. How long the best takes in seconds, only training can tell."
     )
     if compared:
+        correlation = about["rank_correlation"]
         click.echo(
             f"rank correlation with the measured times to {about['target']:g} of "
-            f"{about['compared']} configurations: {about['rank_correlation']:.2f}"
+            f"{about['compared']} configurations: "
+            + ("too few for one" if correlation is None else f"{correlation:.2f}")
         )

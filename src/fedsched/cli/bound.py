@@ -73,7 +73,7 @@ def _print(run: str, found: "RunBound") -> None:
     rows = [
         _row("as printed (false)", f"γ = {found.learning_rate:g}", found.printed()),
         _row("corrected", f"γ = {found.learning_rate:g}", found.corrected()),
-        _row("corrected, at its largest step", at_limit, found.corrected(limit)),
+        _row("corrected, at a step sure to be allowed", at_limit, found.corrected(limit)),
     ]
     header = ["bound on the mean of ‖∇f‖²", "step", "start", "drift", "noise", "unlike devices",
               "total", "its conditions"]  # fmt: skip
@@ -87,8 +87,8 @@ def _print(run: str, found: "RunBound") -> None:
         f"kappa = {found.kappa:.4g}, K = {constants.steps}, N = {constants.devices}"
     )
     click.echo(
-        f"steps allowed: {found.printed_step_limit:.3g} by Theorem 1, {limit:.3g} by the corrected "
-        f"bound; the run's is {found.learning_rate:g}"
+        f"steps sure to be allowed: {found.printed_step_limit:.3g} by Theorem 1, {limit:.3g} by "
+        f"the corrected bound, which may hold beyond it; the run's is {found.learning_rate:g}"
     )
     places = np.unique(np.linspace(0, len(found.measured_round) - 1, 6).round().astype(int))
     shown = ", ".join(

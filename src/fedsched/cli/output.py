@@ -1,18 +1,23 @@
 """What commands share: tables and progress on the terminal, JSON for programs."""
 
 import json
+import math
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fedsched.engines import Job
 from fedsched.results.checkpoint import rounds_done
+from fedsched.results.runlog import MODEL
 
 __all__ = ["grid_progress", "live_progress", "print_json", "print_table", "track"]
 
@@ -20,6 +25,11 @@ if TYPE_CHECKING:
     from fedsched.experiment import Progress as RunProgress
 
 T = TypeVar("T")
+
+_UNBOUNDED = 10_000  # columns of a console that is no terminal: nothing is folded
+_FRAME = 3  # columns of the terminal beside the letters of a column: two margins and a rule
+_TEXT = 24  # a cell with more letters is a text to be read, not a number or a name
+_SPEAK_S = 60.0  # between lines of progress where there is no terminal to draw a bar on
 
 
 def print_json(value: Any) -> None:
@@ -36,46 +46,90 @@ def print_table(
         lines = [f"| {' | '.join(row)} |" for row in (header, ruler, *rows)]
         click.echo("\n".join([f"**{title}**", "", *lines, ""]))
         return
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for place, name in enumerate(header):
-        table.add_column(name, justify="left" if place == 0 else "right")
-    for row in rows:
-        table.add_row(*row)
-    # Piped into a file or another program there is no terminal to fit, so nothing is cut off.
     console = Console()
-    Console(width=console.width if console.is_terminal else 160).print(table)
+    width = console.width if console.is_terminal else _UNBOUNDED
+    body = list(rows)
+    for number, columns in enumerate(columns_that_fit(header, body, width)):
+        above = title if number == 0 else None
+        table = Table(title=above, title_justify="left", title_style="bold")
+        widths = column_widths([_texts(header, body, place) for place in columns], width)
+        for place, letters in zip(columns, widths, strict=True):
+            justify: Any = "left" if place == 0 else "right"
+            table.add_column(header[place], justify=justify, overflow="fold", width=letters)
+        for row in body:
+            table.add_row(*(row[place] for place in columns))
+        Console(width=width).print(table)
+
+
+def columns_that_fit(
+    header: Sequence[str], rows: Sequence[Sequence[str]], width: int
+) -> list[list[int]]:
+    """The columns of a table in parts that fit side by side, each beginning with the first column.
+
+    Example:
+        >>> columns_that_fit(["run", "seconds", "rounds"], [["uniform", "12,418", "4,127"]], 24)
+        [[0, 1], [0, 2]]
+    """
+    needed = [_least(_texts(header, rows, place)) + _FRAME for place in range(len(header))]
+    beside_first = width - needed[0] - 1
+    parts, left = [[0]], beside_first
+    for place in range(1, len(header)):
+        if needed[place] > left and len(parts[-1]) > 1:
+            parts.append([0])
+            left = beside_first
+        parts[-1].append(place)
+        left -= needed[place]
+    return parts
+
+
+def column_widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Letters for each column, given its texts: what it needs, and of the rest who lacks most.
+
+    Example:
+        >>> column_widths([["run", "uniform"], ["airtime s/round", "0.4"]], 24)
+        [7, 10]
+    """
+    given = [_least(texts) for texts in columns]
+    lacks = [max(map(cell_len, texts)) - own for texts, own in zip(columns, given, strict=True)]
+    spare = width - 1 - sum(own + _FRAME for own in given)
+    for place in sorted(range(len(columns)), key=lambda place: -lacks[place]):
+        more = max(0, min(spare, lacks[place]))
+        given[place] += more
+        spare -= more
+    return given
+
+
+def _texts(header: Sequence[str], rows: Sequence[Sequence[str]], place: int) -> list[str]:
+    return [header[place], *(row[place] for row in rows)]
+
+
+def _least(texts: Sequence[str]) -> int:
+    """Of a column with this title and cells; long texts fold between words, others nowhere."""
+    words = max(cell_len(word) for text in texts for word in (text.split() or [""]))
+    return max(words, *(cell_len(text) for text in texts[1:] if cell_len(text) <= _TEXT), 0)
 
 
 def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
-    """Pass items through with a progress bar on standard error, if that is a terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, transient=True,
-        disable=not console.is_terminal,
-    ) as progress:  # fmt: skip
-        task = progress.add_task(label, total=total)
-        for item in items:
+    """Pass items through with their progress on standard error."""
+    with _bars() as (bars, say):
+        task = bars.add_task(label, total=total, state="")
+        for done, item in enumerate(items):
+            say(f"{label}: {done} of {total}")
             yield item
-            progress.advance(task)
+            bars.advance(task)
 
 
 @contextmanager
-def live_progress(label: str) -> "Iterator[Callable[[RunProgress], None]]":
+def live_progress(label: str, folder: Path) -> "Iterator[Callable[[RunProgress], None]]":
     """A live line for one training run: round, simulated time, accuracy, devices, time left."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    fields = TextColumn("{task.fields[state]}")
-    console = Console(stderr=True)
-    with Progress(
-        *columns, fields, TimeRemainingColumn(), console=console, transient=True,
-        disable=not console.is_terminal,
-    ) as bars:  # fmt: skip
+    with _bars() as (bars, say), _telling_what_is_kept([folder]):
         task = bars.add_task(label, total=None, state="starting")
 
         def show(now: "RunProgress") -> None:
             accuracy = "-" if now.accuracy is None else f"{now.accuracy:.3f}"
             state = f"{now.simulated_s:,.1f} s  accuracy {accuracy}  {now.devices} devices"
             bars.update(task, completed=now.round, total=now.rounds, state=state)
+            say(f"{label}: round {now.round} of {now.rounds}  {state}")
 
         yield show
 
@@ -86,29 +140,61 @@ def grid_progress(jobs: Sequence[Job]) -> Iterator[None]:
 
     It looks at the run folders, so it is right whatever engine fills them.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
     stop = threading.Event()
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, transient=True,
-        disable=not console.is_terminal,
-    ) as bars:  # fmt: skip
-        total = sum(job.scenario.run.rounds for job in jobs)
-        task = bars.add_task("rounds", total=total)
+    with _bars() as (bars, say), _telling_what_is_kept([job.folder for job in jobs]):
+        task = bars.add_task("rounds", total=None, state="")
 
         def look() -> None:
             while not stop.wait(0.5):
-                done = [min(rounds_done(job.folder), job.scenario.run.rounds) for job in jobs]
-                finished = sum(
-                    each == job.scenario.run.rounds for each, job in zip(done, jobs, strict=True)
-                )
+                finished, done, total = _progress_of(jobs)
                 label = f"{finished} of {len(jobs)} runs, rounds"
-                bars.update(task, completed=sum(done), description=label)
+                bars.update(task, completed=done, total=total, description=label)
+                say(f"{label} {done} of {total}")
 
-        watcher = threading.Thread(target=look, daemon=True)
-        if console.is_terminal:
-            watcher.start()
+        threading.Thread(target=look, daemon=True).start()
         try:
             yield
         finally:
             stop.set()
+
+
+def _progress_of(jobs: Sequence[Job]) -> tuple[int, int, int]:
+    """Runs finished, rounds done, and rounds there will be if none ends early that has not yet."""
+    finished, done, total = 0, 0, 0
+    for job in jobs:
+        ended = (job.folder / MODEL).is_file()
+        rounds = min(rounds_done(job.folder), job.scenario.run.rounds)
+        finished, done = finished + ended, done + rounds
+        total += rounds if ended else job.scenario.run.rounds
+    return finished, done, total
+
+
+@contextmanager
+def _bars() -> Iterator[tuple[Progress, Callable[[str], None]]]:
+    """Progress on standard error: bars on a terminal, elsewhere a line a minute by ``say``."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    due_s = math.inf if console.is_terminal else time.monotonic() + _SPEAK_S
+
+    def say(line: str) -> None:
+        nonlocal due_s
+        if time.monotonic() >= due_s:
+            due_s = time.monotonic() + _SPEAK_S
+            click.echo(line, err=True)
+
+    with Progress(
+        *columns, TextColumn("{task.fields[state]}"), TimeRemainingColumn(), console=console,
+        transient=True, disable=not console.is_terminal,
+    ) as bars:  # fmt: skip
+        yield bars, say
+
+
+@contextmanager
+def _telling_what_is_kept(folders: Sequence[Path]) -> Iterator[None]:
+    """Whoever interrupts learns that nothing is lost and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = sum(map(rounds_done, folders))
+        click.echo(f"stopped; {kept} rounds are kept: give the same command to go on", err=True)
+        raise

@@ -7,7 +7,8 @@ import click
 
 from fedsched.errors import InputError
 from fedsched.results.collect import collect_runs
-from fedsched.results.runlog import pack_run
+from fedsched.results.files import output_folder
+from fedsched.results.runlog import MANIFEST, PACKED, RunLog, pack_run, read_manifest
 
 __all__ = ["command"]
 
@@ -21,7 +22,6 @@ def command(runs: tuple[str, ...], out: str) -> None:
     What is left, the manifest and the compressed log, is all that `fedsched report` and `reproduce
     --draw` read.
     """
-    target = Path(out)
     found = collect_runs(runs)
     for each in found.left_out:
         click.echo(f"left out: {each.name}: {each.reason}", err=True)
@@ -31,9 +31,24 @@ def command(runs: tuple[str, ...], out: str) -> None:
             f"runs: several folders are called {twice[0]!r} and would be written over each other; "
             "pack them into different folders"
         )
+    if not found.runs:
+        raise InputError(f"runs: there is no run to pack in {', '.join(runs)}; name run folders")
+    target = output_folder("out", out)
     for run in found.runs:
-        if (target / run.log.folder.name).resolve() == run.log.folder.resolve():
-            raise InputError(f"out: {out!r} holds the runs themselves; name another folder")
+        _check_free(target / run.log.folder.name, run.log)
+    for run in found.runs:
         pack_run(run.log.folder, target / run.log.folder.name)
     size = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
     click.echo(f"wrote {len(found.runs)} runs to {out}, {size / 1e6:.1f} MB there in all")
+
+
+def _check_free(place: Path, log: RunLog) -> None:
+    """Refuse to write over anything but an earlier copy of the same run."""
+    if not (place / MANIFEST).is_file():
+        return
+    there = read_manifest(place)
+    if PACKED not in there or there["scenario"] != log.manifest["scenario"]:
+        raise InputError(
+            f"out: {str(place)!r} holds a run, and not a packed copy of {str(log.folder)!r}, which "
+            "would be written over it; name another folder"
+        )

@@ -20,7 +20,7 @@ from fedsched.reproduction.scales import SCALES, Scale, make_scale
 from fedsched.reproduction.targets import TARGETS, Product
 from fedsched.results.analysis import curve_of
 from fedsched.results.figures import save_figure
-from fedsched.results.files import atomic_path
+from fedsched.results.files import atomic_path, output_folder
 from fedsched.results.groups import group_runs
 from fedsched.results.runlog import MANIFEST, read_run
 
@@ -69,7 +69,7 @@ def command(
         size = dataclasses.replace(size, seeds=_seeds(seeds))
     shown = size if accuracy is None else _asking(size, accuracy)
     chosen = list(TARGETS.values()) if target == "all" else [TARGETS[target]]
-    began, folder = time.perf_counter(), Path(out)
+    began, folder = time.perf_counter(), output_folder("out", out)
     names = {each.name: [run_name(s) for s in each.scenarios(size)] for each in chosen}
     jobs = list(
         {
@@ -86,7 +86,12 @@ def command(
         )
     )
     if draw:
-        jobs = _with_rounds(jobs)
+        wanted, jobs = len(jobs), _with_rounds(jobs)
+        if wanted and not jobs:
+            raise InputError(
+                f"out: none of the {wanted} runs of {target} is in {str(folder / 'runs')!r}; leave "
+                "--draw out to run them, or name the folder of `fedsched reproduce` that has them"
+            )
     else:
         with grid_progress(jobs):
             outcomes = list(run_jobs(jobs, engine=engine, processes=workers, address=address))

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from fedsched.cli.output import grid_progress, live_progress, print_table
-from fedsched.config import Scenario, load_scenarios, run_name, scenario_from
+from fedsched.config import Scenario, is_sweep, load_scenarios, run_name, scenario_from
 from fedsched.core.checks import whole_number
 from fedsched.engines import ENGINES, Job, run_jobs
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.results.files import output_folder
 from fedsched.results.runlog import RunLog, read_manifest, read_run
 
 __all__ = ["command"]
@@ -63,7 +64,7 @@ def command(
         raise UnknownNameError("log", str(log), _LOGS)
     # A model or data set of the user's own is found next to where the command is given.
     sys.path.insert(0, str(Path.cwd()))
-    scenarios = _scenarios(scenario)
+    scenarios, alone = _scenarios(scenario)
     if out is None:
         if not Path(scenario).is_dir():
             raise InputError(
@@ -75,18 +76,26 @@ def command(
                 f"got {engine!r}; name a scenario file and --out for a cluster"
             )
         out = scenario
-    if training_of is not None and (len(scenarios) > 1 or engine != "local"):
+    if address is not None and engine != "ray":
+        raise InputError(
+            f"address: {address!r} is that of a Ray cluster, and the engine is {engine!r}; add "
+            "--engine ray, or leave the address out"
+        )
+    if training_of is not None and not (alone and engine == "local"):
         raise InputError(
             f"training_of: {training_of!r} is the training of one run, and {scenario!r} makes "
             f"{len(scenarios)} with the engine {engine}; use it with a scenario without a sweep "
             "and the engine local"
         )
-    if len(scenarios) == 1 and engine == "local":
+    if training_of is not None:
+        read_manifest(Path(training_of))  # also where the run has begun and needs it no more
+    if alone and engine == "local":
         # Torch and the data are loaded only once the scenario is known to be sound.
         from fedsched.experiment import run
 
         only = scenarios[0]
-        with live_progress(f"{only.policy.kind}, m = {only.policy.draws}") as progress:
+        label = f"{only.policy.kind}, m = {only.policy.draws}"
+        with live_progress(label, output_folder("out", out)) as progress:
             done = run(
                 only, out, workers=workers, torch_device=device, progress=progress,
                 tensorboard=log == "tensorboard", training_of=training_of,
@@ -117,11 +126,11 @@ def command(
         sys.exit(1)
 
 
-def _scenarios(path: str) -> list[Scenario]:
-    """Those of a file, or the one that a run folder was made of."""
+def _scenarios(path: str) -> tuple[list[Scenario], bool]:
+    """Those of a file, or the one of a run folder; and whether it is one run, not a sweep."""
     if Path(path).is_dir():
-        return [scenario_from(read_manifest(Path(path))["scenario"])]
-    return load_scenarios(path)
+        return [scenario_from(read_manifest(Path(path))["scenario"])], True
+    return load_scenarios(path), not is_sweep(path)
 
 
 def _print(title: str, runs: dict[str, tuple[Scenario, RunLog]]) -> None:

@@ -31,7 +31,7 @@ from fedsched.wireless import CHANNELS, AbstractChannel, make_channel
 
 __all__ = ["command"]
 
-# What --compare runs unless told otherwise: every policy, with each design it can have.
+# What --compare runs unless told otherwise: the paper's policies, with each design they can have.
 _COMPARED = (
     "lyapunov:with-replacement,lyapunov:independent,lyapunov:fixed-size,"
     "uniform:with-replacement,uniform:fixed-size,full"

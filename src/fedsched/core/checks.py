@@ -9,6 +9,8 @@ from fedsched.errors import InputError
 
 __all__ = ["finite_array", "positive_number", "whole_number"]
 
+_MOST = 2**63 - 1  # of a 64-bit integer
+
 
 def finite_array(name: str, values: ArrayLike, *, allow_zero: bool) -> NDArray[np.float64]:
     """The values as float64, refused unless all are finite and positive (or zero, if allowed)."""
@@ -38,8 +40,10 @@ def positive_number(name: str, value: float, *, allow_zero: bool = False) -> flo
     return float(value)
 
 
-def whole_number(name: str, value: int, *, least: int = 1) -> int:
-    """The number, refused unless an integer of at least ``least``."""
+def whole_number(name: str, value: int, *, least: int = 1, most: int = _MOST) -> int:
+    """The number, refused unless an integer from ``least`` to ``most``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    if value > most:
+        raise InputError(f"{name} must be at most {most}, got {value}")
     return int(value)

@@ -192,8 +192,9 @@ def _check_floor(floor: float, least_each: float, devices: int, total: float) ->
         raise InputError(f"floor must lie in [0, 1), got {floor}; it is a probability")
     if least_each * devices > total * (1.0 + 1e-12):
         raise InputError(
-            f"floor {floor} asks too much: {devices} devices at their floor need {least_each:.3g} "
-            f"each and only {total:g} in all is to be shared; lower floor or raise draws or size"
+            f"floor (qmin) {floor} asks too much: {devices} devices at their floor need "
+            f"{least_each:.3g} each and only {total:g} in all is to be shared; lower it, or raise "
+            "draws or size"
         )
 
 

@@ -121,7 +121,13 @@ def build_model(name: str, dataset: Dataset, seed: int) -> nn.Module:
         own = import_object("model", name)
 
         def make(_dataset: Dataset) -> nn.Module:
-            return own()  # type: ignore[no-any-return]
+            try:
+                return own()  # type: ignore[no-any-return]
+            except TypeError as error:
+                raise InputError(
+                    f"model: {name!r} cannot be made without arguments ({error}); give "
+                    "them defaults"
+                ) from error
     else:
         raise UnknownNameError("model", name, (*MODELS, "package.module:Class"))
     with torch.random.fork_rng(devices=[]):

@@ -110,7 +110,7 @@ def _check_manifest(manifest: Mapping[str, Any]) -> None:
         raise RunLogError(f"its manifest names no seed: run.seed is {seed!r}")
     for section, table in scenario.items():
         for name, value in table.items():
-            if isinstance(value, list | dict):
+            if isinstance(value, dict) or (isinstance(value, list) and name != "samples"):
                 raise RunLogError(f"{section}.{name} of its scenario is not one value")
 
 

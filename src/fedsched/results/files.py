@@ -17,6 +17,7 @@ _LOCK_POLL_S = 0.2
 
 def output_path(field: str, path: str | Path, suffixes: tuple[str, ...] = ()) -> Path:
     """A path that can be written to, or a sentence saying why not."""
+    _check_named(field, path)
     target = Path(path)
     if suffixes and target.suffix.lower() not in suffixes:
         raise InputError(
@@ -36,6 +37,7 @@ def output_path(field: str, path: str | Path, suffixes: tuple[str, ...] = ()) ->
 
 def output_folder(field: str, path: str | Path) -> Path:
     """A folder that is there, made if need be, or a sentence saying why not."""
+    _check_named(field, path)
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,6 +48,11 @@ def output_folder(field: str, path: str | Path) -> Path:
     if not os.access(folder, os.W_OK):
         raise InputError(f"{field}: the folder {str(folder)!r} cannot be written to")
     return folder
+
+
+def _check_named(field: str, path: str | Path) -> None:
+    if not str(path):  # an unset variable of a shell; as a path it is the present folder
+        raise InputError(f"{field} must name a place to write to, got ''; . is the present folder")
 
 
 @contextmanager

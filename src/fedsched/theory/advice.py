@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from fedsched.assembly import policy_of, trainer_spec_of, uplink_of
 from fedsched.config import PolicySection, Scenario, scenario_from
 from fedsched.core.checks import positive_number, whole_number
-from fedsched.errors import InputError
+from fedsched.errors import InputError, require
 from fedsched.randomness import stream
 from fedsched.results.analysis import Reach, curve_of, reach
 from fedsched.results.envelope import Segment, envelope
@@ -40,6 +40,7 @@ from fedsched.wireless import make_channel
 from fedsched.wireless.clock import round_airtime_s
 
 __all__ = [
+    "LEAST_PAIRS",
     "Candidate",
     "best_by_computation",
     "candidates",
@@ -51,6 +52,8 @@ __all__ = [
     "step_weight",
     "together",
 ]
+
+LEAST_PAIRS = 3  # of predicted and measured times; of two, ranks can only agree or not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,9 +131,10 @@ def together(groups: Sequence[Sequence[Scenario]]) -> list[Scenario]:
         for section in ("channel", "uplink", "data", "training"):
             here, there = getattr(first, section), getattr(each, section)
             if here != there:
+                name = next(n for n in vars(here) if getattr(here, n) != getattr(there, n))
                 raise InputError(
-                    f"scenario: the files differ in [{section}], {here} and {there}; only policies "
-                    "can be ranked against each other"
+                    f"scenario: the files differ in {section}.{name}, {getattr(here, name)!r} and "
+                    f"{getattr(there, name)!r}; only policies can be ranked against each other"
                 )
     unique = dict.fromkeys(each.policy for each in joined)
     return [dataclasses.replace(first, policy=policy) for policy in unique]
@@ -140,9 +144,10 @@ def model_parameters(scenario: Scenario) -> int:
     """How many numbers an update has; 0 where the scenario names its bits. May import torch."""
     if scenario.uplink.bits is not None:
         return 0
+    require("torch", extra="torch", purpose="counting the parameters of the model")
     from fedsched.learning.models import build_model, flatten
 
-    spec = trainer_spec_of(scenario, 1, "cpu")
+    spec = trainer_spec_of(scenario, _devices(scenario), "cpu")
     dataset, _ = spec.data()
     return len(flatten(build_model(spec.model, dataset, spec.seed)))
 
@@ -161,6 +166,12 @@ def simulate(scenario: Scenario, *, parameters: int, rounds: int) -> Candidate:
         airtime_s += round_airtime_s(done.upload_s, scenario.uplink.access)
     summary = tally.summary()
     if summary.mean_inverse_probability is None:
+        if not summary.devices_per_round:
+            raise InputError(
+                f"channel.kind: no device can be reached in {rounds} rounds of "
+                f"{scenario.channel.kind!r}, so there is nothing to rank; name another channel or "
+                "simulate more rounds"
+            )
         raise InputError(
             f"policy.kind: {scenario.policy.kind!r} chooses without chance, so there is no 1/q to "
             "predict from; name a policy that draws, such as lyapunov or uniform"
@@ -176,10 +187,11 @@ def simulate(scenario: Scenario, *, parameters: int, rounds: int) -> Candidate:
 
 def step_weight(scenario: Scenario) -> float:
     """Rho for the scenario's own step size, measured at the first model. Imports torch."""
+    require("torch", extra="torch", purpose="measuring rho at the first model")
     from fedsched.learning.constants import estimate_constants
     from fedsched.learning.models import build_model, flatten
 
-    devices = make_channel(scenario.channel.kind, scenario.channel.devices).devices
+    devices = _devices(scenario)
     spec = trainer_spec_of(scenario, devices, "cpu")
     dataset, partition = spec.data()
     model = build_model(spec.model, dataset, spec.seed)
@@ -191,6 +203,10 @@ def step_weight(scenario: Scenario) -> float:
     shrink = max(1.0 - spec.learning_rate * found.smoothness.value, 0.0)
     move = 1.0 - shrink**spec.steps
     return move / (2.0 * devices) * found.device_gradient_sq / found.gradient_sq
+
+
+def _devices(scenario: Scenario) -> int:
+    return make_channel(scenario.channel.kind, scenario.channel.devices).devices
 
 
 def best_by_computation(simulated: Sequence[Candidate], weight: float) -> list[Segment]:
@@ -235,9 +251,10 @@ def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
         >>> rank_correlation([1.0, 2.0, 3.0, 4.0], [10.0, 30.0, 20.0, 40.0])
         0.8
     """
-    if len(one) != len(other) or len(one) < 3:
+    if len(one) != len(other) or len(one) < LEAST_PAIRS:
         raise InputError(
-            f"a rank correlation needs three pairs or more, got {len(one)} and {len(other)} values"
+            f"a rank correlation needs {LEAST_PAIRS} pairs or more, got {len(one)} and "
+            f"{len(other)} values"
         )
     return round(float(np.corrcoef(_ranks(one), _ranks(other))[0, 1]), 12)
 

@@ -129,7 +129,7 @@ def advice_figure(rows: list[dict[str, Any]], about: dict[str, Any]) -> Any:
         rows: one a candidate, the best first, as ``fedsched advise --json`` prints them.
         about: the weight rho and the computation time; and the rank correlation, if compared.
     """
-    compared = "rank_correlation" in about
+    compared = about.get("rank_correlation") is not None
     panels = 2 if compared else 1
     kinds = list(dict.fromkeys((row["policy"], row["design"]) for row in rows))
     with subplots(1, panels, width=6.2 * panels, height=4.4) as (figure, axes):

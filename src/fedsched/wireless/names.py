@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from fedsched.core.checks import whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.wireless.channel import AbstractChannel
 from fedsched.wireless.fading import GaussMarkov, Nakagami, Rayleigh, Rician
@@ -17,6 +18,7 @@ from fedsched.wireless.wrappers import Floored
 __all__ = ["CHANNELS", "DEFAULT_DEVICES", "GAIN_FLOOR", "make_channel"]
 
 DEFAULT_DEVICES = 100
+_MOST_DEVICES = 10**9  # far beyond what a machine schedules: a slip of the finger
 GAIN_FLOOR = 0.001  # the paper's lower bound on |h|^2; every named channel has it
 
 ChannelFactory: TypeAlias = Callable[[int], AbstractChannel]
@@ -86,8 +88,8 @@ def make_channel(name_or_path: str, devices: int | None = None) -> AbstractChann
         >>> make_channel("heterogeneous", 20).devices
         20
     """
-    if devices is not None and devices < 1:
-        raise InputError(f"devices must be at least 1, got {devices}")
+    if devices is not None:
+        whole_number("devices", devices, most=_MOST_DEVICES)
     if name_or_path in CHANNELS:
         return CHANNELS[name_or_path](DEFAULT_DEVICES if devices is None else devices)
     path = Path(name_or_path)
