@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any, Self
 
 from fedsched.config import Scenario
-from fedsched.errors import InputError, require
+from fedsched.errors import FedschedError, InputError, require
 from fedsched.results.checkpoint import rounds_done
 
 __all__ = ["ENGINES", "Job", "Outcome", "run_jobs"]
@@ -90,6 +90,8 @@ def _run(job: Job, wait_s: float = 0.0) -> str | None:
             wait_s=wait_s,
             training_of=job.training_of if begun else None,
         )
+    except FedschedError as error:
+        return str(error)
     except Exception as error:  # a failing run must not stop the others
         return f"{type(error).__name__}: {error}"
     return None
