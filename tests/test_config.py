@@ -1,6 +1,8 @@
+import dataclasses
 import json
 import math
 
+import numpy as np
 import pytest
 
 from fedsched.config import Scenario, expand, load_scenario, run_name, scenario_from
@@ -252,6 +254,22 @@ def test_a_field_is_swept_once():
         expand({**table, "sweep": {"m": [1, 2], "draws": [5]}})
     with pytest.raises(InputError, match=r"sweep.policy gives policy.draws a second list"):
         expand({**table, "sweep": {"m": [1, 2], "policy": {"draws": [5]}}})
+
+
+def test_memory_wants_devices_with_as_many_samples():
+    table = {**LEAST, "training": {"aggregator": "memory"}}
+    assert scenario_from({**table, "data": {"samples": [30, 30]}}).data.samples == (30, 30)
+    with pytest.raises(InputError, match="'memory' gives every device the same weight"):
+        scenario_from({**table, "data": {"samples": [30, 40]}})
+
+
+def test_numbers_of_numpy_become_plain():
+    scenario = scenario_from(LEAST)
+    same = dataclasses.replace(
+        scenario, run=dataclasses.replace(scenario.run, rounds=np.int64(5), seed=np.int64(1))
+    )
+    assert run_name(same) == run_name(scenario)
+    assert json.dumps(same.as_dict()) == json.dumps(scenario.as_dict())
 
 
 def test_devices_are_counted():

@@ -8,6 +8,7 @@ import pytest
 
 from fedsched.config import scenario_from
 from fedsched.engines import Job, run_jobs
+from fedsched.errors import InputError, UnknownNameError
 from fedsched.results.checkpoint import rounds_done
 from fedsched.results.files import alone
 from fedsched.results.runlog import read_run
@@ -31,6 +32,13 @@ def three(tmp_path):
     """Three jobs, of which the second cannot be done: a file stands where its folder would be."""
     (tmp_path / "second").touch()
     return [job(tmp_path, name) for name in ("first", "second", "third")]
+
+
+def test_what_no_engine_can_do_is_refused(three):
+    with pytest.raises(InputError, match="processes must be a whole number of at least 1, got 0"):
+        run_jobs(three, processes=0)
+    with pytest.raises(UnknownNameError, match="engine: 'rey' is not known; did you mean 'ray'"):
+        run_jobs(three, engine="rey")
 
 
 def test_a_failing_run_is_told_of_in_a_sentence_and_stops_nothing_else(three):
@@ -75,6 +83,7 @@ import json
 from pathlib import Path
 from fedsched.config import scenario_from
 from fedsched.engines import Job, run_jobs
+from fedsched.errors import InputError, UnknownNameError
 
 if __name__ == "__main__":
     endless = scenario_from(json.loads(Path("endless.json").read_text()))

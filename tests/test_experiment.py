@@ -121,6 +121,15 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(finished, tmp_path, aft
     assert bits(tmp_path) == bits(finished)
 
 
+@pytest.mark.parametrize("length", [0, 100])
+def test_a_log_torn_in_its_first_bytes_does_not_block_the_folder(finished, tmp_path, length):
+    stopped(tmp_path, 1)
+    with (tmp_path / ROUNDS).open("rb+") as log:
+        log.truncate(length)
+    run(SCENARIO, tmp_path)
+    assert bits(tmp_path) == bits(finished)
+
+
 def test_a_resumed_run_does_not_repeat_what_its_checkpoint_holds(tmp_path):
     stopped(tmp_path, 18)
     seen = []
@@ -583,6 +592,14 @@ def test_a_run_is_not_shortened(tmp_path):
     stopped(tmp_path, 18)
     with pytest.raises(InputError, match=r"has run 16 rounds, beyond the end .* run.rounds = 10"):
         run(scenario_from(table(run={"rounds": 10})), tmp_path)
+
+
+def test_a_run_does_not_end_where_it_was_not_measured(tmp_path):
+    stopped(tmp_path, 18)
+    with pytest.raises(InputError, match="has run 16 rounds, the last not measured"):
+        run(scenario_from(table(run={"rounds": 16})), tmp_path)
+    run(scenario_from(table(run={"rounds": 17})), tmp_path)
+    assert np.isfinite(read_run(tmp_path).column("test_accuracy")[-1])
 
 
 def accuracies(folder):

@@ -1,5 +1,9 @@
 """Training with policies that learn, and with a server that remembers."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -111,6 +115,35 @@ def test_memory_moves_the_model_by_the_mean_of_the_latest_updates():
         assert done.parameters == pytest.approx(np.full(3, x), rel=1e-5)
     with pytest.raises(UnknownNameError, match="aggregator: 'mean' is not known"):
         trained("uniform", aggregator="mean")
+
+
+def test_a_state_can_be_gone_on_from_twice():
+    (_, state), *_ = trained("uniform", 1, aggregator="memory")
+    before = {name: value.copy() for name, value in state.memory.items()}
+    ends = [trained("uniform", 5, aggregator="memory", state=state)[-1][0] for _ in range(2)]
+    assert np.array_equal(ends[0].parameters, ends[1].parameters)
+    assert all(np.array_equal(state.memory[name], value) for name, value in before.items())
+
+
+NORMS = """
+import numpy as np
+from fedsched.learning.updates import LocalUpdate
+from fedsched.simulation import _norm
+for size in (30_730, 555_178):
+    delta = np.random.default_rng(size).normal(size=size).astype(np.float32)
+    print(_norm(LocalUpdate(delta=delta, loss=0.0, square_loss=0.0, steps=1)).hex())
+"""
+
+
+def test_norms_do_not_depend_on_the_threads_of_the_linear_algebra():
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", NORMS], env={**os.environ, "OPENBLAS_NUM_THREADS": threads},
+            check=True, capture_output=True, text=True,
+        ).stdout
+        for threads in ("1", "2")
+    }  # fmt: skip
+    assert len(said) == 1
 
 
 def test_the_worst_average_power_is_that_of_the_decisions():

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from fedsched.config import scenario_from
-from fedsched.errors import InputError
+from fedsched.errors import InputError, RunLogError
 from fedsched.experiment import run
 from fedsched.learning.local import LocalTrainer
 from fedsched.results.checkpoint import read_checkpoint, rounds_done
@@ -173,3 +173,12 @@ def test_a_packed_copy_has_no_model_to_go_on_from(trained, tmp_path):
 def test_a_folder_without_a_run_is_refused_by_its_field(tmp_path):
     with pytest.raises(InputError, match="training_of: 'nowhere' is not a run folder"):
         run(scenario(), tmp_path, training_of="nowhere")
+
+
+def test_a_log_shorter_than_its_checkpoint_is_refused(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "cut")
+    (tmp_path / "cut" / MODEL).unlink()  # of a run that goes on, a last batch may be unfinished
+    with (tmp_path / "cut" / ROUNDS).open("rb+") as log:
+        log.truncate((tmp_path / "cut" / ROUNDS).stat().st_size - 100)
+    with pytest.raises(RunLogError, match=r"is damaged: it has .* rounds and its checkpoint"):
+        run(scenario(channel="homogeneous"), tmp_path / "new", training_of=tmp_path / "cut")

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.learning.aggregation import AGGREGATORS
@@ -194,6 +196,14 @@ class Scenario:
     data: DataSection = field(default_factory=DataSection)
     training: TrainingSection = field(default_factory=TrainingSection)
 
+    def __post_init__(self) -> None:
+        sizes = {self.data.samples} if isinstance(self.data.samples, int) else {*self.data.samples}
+        if self.training.aggregator == "memory" and len(sizes) > 1:
+            raise InputError(
+                "training.aggregator: 'memory' gives every device the same weight, and "
+                "data.samples differ; use 'sum', or give all devices as many"
+            )
+
     def changes(self) -> dict[str, dict[str, Any]]:
         """What differs from the defaults; stays the same when new fields with defaults appear."""
         given = self.as_dict()
@@ -215,16 +225,19 @@ class Scenario:
     def as_dict(self) -> dict[str, dict[str, Any]]:
         """Plain values by section, as :func:`scenario_from` takes them; what is None is left out.
 
-        Infinity is written as the string "inf", so that the result is strict JSON.
+        Infinity is written as the string "inf" and numbers of NumPy as Python's, so that the result
+        is strict JSON.
         """
         return {
-            section: {
-                name: "inf" if value == math.inf else value
-                for name, value in values.items()
-                if value is not None
-            }
+            section: {name: _plain(value) for name, value in values.items() if value is not None}
             for section, values in dataclasses.asdict(self).items()
         }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    return "inf" if value == math.inf else value
 
 
 def load_scenario(path: str | Path, *, policy: Mapping[str, Any] | None = None) -> Scenario:

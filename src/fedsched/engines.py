@@ -21,7 +21,8 @@ from types import ModuleType
 from typing import Any, Self
 
 from fedsched.config import Scenario
-from fedsched.errors import FedschedError, InputError, require
+from fedsched.core.checks import whole_number
+from fedsched.errors import FedschedError, InputError, UnknownNameError, require
 from fedsched.results.checkpoint import rounds_done
 
 __all__ = ["ENGINES", "Job", "Outcome", "run_jobs"]
@@ -69,9 +70,10 @@ def run_jobs(
         address: of the Ray cluster; None starts one on this machine, unless RAY_ADDRESS is set.
             Workers need this package and the same folders under the same names.
     """
-    if engine == "ray":
-        return _on_ray(jobs, address)
-    return _locally(jobs, processes)
+    if engine not in ENGINES:
+        raise UnknownNameError("engine", engine, ENGINES)
+    whole_number("processes", processes)
+    return _on_ray(jobs, address) if engine == "ray" else _locally(jobs, processes)
 
 
 def _run(job: Job, wait_s: float = 0.0) -> str | None:

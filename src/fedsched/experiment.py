@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsched.assembly import about_run, about_trace, policy_of, trainer_spec_of, uplink_of
 from fedsched.config import Scenario, differences, scenario_from
-from fedsched.errors import InputError
+from fedsched.errors import InputError, RunLogError
 from fedsched.learning.pool import AbstractTrainingPool, training_pool
 from fedsched.records import TrainedRound
 from fedsched.replay import replay
@@ -112,7 +112,10 @@ def _begun(folder: Path) -> bool:
         return False
     if (folder / MODEL).is_file() or rounds_done(folder) or PACKED in read_manifest(folder):
         return True
-    return (folder / ROUNDS).is_file() and read_run(folder).rounds > 0
+    try:
+        return (folder / ROUNDS).is_file() and read_run(folder).rounds > 0
+    except RunLogError:  # torn while its first bytes were written
+        return False
 
 
 def _go_on(
@@ -247,17 +250,21 @@ def _set_length(folder: Path, scenario: Scenario) -> None:
     if there == here:
         return
     done = rounds_done(folder)
-    # The last round is measured whether or not its turn has come.
-    out_of_turn = done == there.rounds and done % here.eval_every and done < here.rounds
     beyond = done > here.rounds
     if not beyond and here.stop_accuracy is not None and done:
         beyond = _streak(folder, scenario, done - 1) == _LASTING
-    if beyond or out_of_turn:
+    why = "beyond the end" if beyond else None
+    if not beyond and done and done % here.eval_every:
+        # The last round is measured whether or not its turn has come.
+        if done == there.rounds < here.rounds:
+            why = "the last measured out of turn, which is not part"
+        elif done == here.rounds < there.rounds:
+            why = "the last not measured, which is the last measurement"
+    if why is not None:
         raise InputError(
-            f"out: {str(folder)!r} has run {done} rounds, "
-            + ("beyond the end" if beyond else "the last measured out of turn, which is not part")
-            + f" of a run with run.rounds = {here.rounds} and run.stop_accuracy = "
-            f"{here.stop_accuracy}; choose another folder or delete this one"
+            f"out: {str(folder)!r} has run {done} rounds, {why} of a run with run.rounds = "
+            f"{here.rounds} and run.stop_accuracy = {here.stop_accuracy}; choose another folder or "
+            "delete this one"
         )
     (folder / MODEL).unlink(missing_ok=True)
     about = {k: v for k, v in manifest.items() if k not in ("schema", "scenario", "versions")}

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedsched.assembly import about_run, policy_of, uplink_of
 from fedsched.config import Scenario, differences
-from fedsched.errors import InputError
+from fedsched.errors import InputError, RunLogError
 from fedsched.records import ScheduledRound, TrainedRound
 from fedsched.results.checkpoint import read_checkpoint, write_checkpoint
 from fedsched.results.runlog import MANIFEST, LogWriter, RunLog, read_run, write_manifest
@@ -69,6 +69,11 @@ def replay(
     rounds = schedule(channel=channel, policy=policy, uplink=uplink, seed=scenario.run.seed)
     log = LogWriter(folder, length=0)
     airtime_s, spent_w = 0.0, np.zeros(channel.devices)
+    if trained.rounds < stand.round:
+        raise RunLogError(
+            f"the log in {str(source)!r} is damaged: it has {trained.rounds} rounds and its "
+            f"checkpoint {stand.round}; run it to its end again first"
+        )
     told = trained.table.slice(0, stand.round).to_pylist()
     for row, (scheduled, state) in zip(told, islice(rounds, stand.round), strict=True):
         _check_same_cohort(scheduled, row, source)

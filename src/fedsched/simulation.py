@@ -185,7 +185,8 @@ def train(
 
     Only the cohort computes, and whoever the policy asks. The model is evaluated every
     ``eval_every`` rounds and after ``last_round``, where the generator ends. With the aggregator
-    "memory" (MIFA) the model moves by the mean of the latest update of every device instead.
+    "memory" (MIFA) the model moves by the mean of the latest update of every device instead; the
+    states of one call then share these updates, so save a state before asking for the next one.
     """
     if aggregator not in AGGREGATORS:
         raise UnknownNameError("aggregator", aggregator, AGGREGATORS)
@@ -193,7 +194,9 @@ def train(
     memory = {"spent_w": np.zeros(channel.devices)}
     if aggregator == "memory":
         memory |= empty_memory(channel.devices, len(parameters))
-    current = replace(current, memory={**memory, **current.memory})
+    # A copy, so that the caller's state stays as it was: updates are remembered in place.
+    memory |= {name: value.copy() for name, value in current.memory.items()}
+    current = replace(current, memory=memory)
     while current.round <= last_round:
         t, model = current.round, parameters
 
@@ -251,7 +254,8 @@ def train(
 
 
 def _norm(update: LocalUpdate) -> float:
-    return float(np.linalg.norm(update.delta.astype(np.float64)))
+    # Not np.linalg.norm: BLAS adds up in another order with another number of threads.
+    return math.sqrt(np.square(update.delta, dtype=np.float64).sum())
 
 
 class _Notes:

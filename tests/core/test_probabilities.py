@@ -465,6 +465,23 @@ def test_sizes_that_are_not_positive_are_refused(size):
         fixed_size_probabilities([1.0, 2.0], weight=1.0, size=size)
 
 
+def test_probabilities_that_miss_their_sum_are_not_certified():
+    # Prices and weights so far apart that a double cannot hold what is shared out.
+    answer = optimal_probabilities([2.8195467e73] * 2, weight=2.77e-91, draws=1, floor=1e-3)
+    assert answer.draw_probability.sum() == pytest.approx(0.002)
+    assert answer.residual == pytest.approx(0.998)
+    assert answer.status is Status.NOT_CERTIFIED
+    rng = np.random.default_rng(1)
+    missed = 0
+    for _ in range(400):
+        price = 10.0 ** rng.uniform(-40, 40, 6)
+        each = fixed_size_probabilities(price, weight=10.0 ** rng.uniform(-40, 40), size=2)
+        off = abs(each.probability.sum() / 2 - 1)
+        assert each.residual >= off
+        missed += off > 1e-6
+    assert missed > 0
+
+
 def test_floors_that_do_not_fit_are_refused_with_what_to_do():
     message = r"floor \(qmin\) 0.9 asks too much: .*lower it, or raise draws or size"
     with pytest.raises(InputError, match=message):

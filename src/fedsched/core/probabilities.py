@@ -159,7 +159,8 @@ def _fixed_size(b: PerDevice, a: PerDevice, size: float, floor: float) -> _Answe
     # At a bound only the wish to leave it counts.
     off = np.where(q <= floor, np.minimum(off, 0.0), np.where(q >= 1.0, np.maximum(off, 0.0), off))
     objective = float((a / q + b * q).sum())
-    return _Answer(q, None, objective, nu, float(np.abs(off).dot(q)) / objective)
+    residual = float((np.abs(off) * q).sum()) / objective
+    return _Answer(q, None, objective, nu, max(residual, abs(float(q.sum()) / size - 1.0)))
 
 
 def _prepare(
@@ -214,7 +215,8 @@ def _certify(
     The residual is :math:`\sum_n |F_n - \nu|\, \omega_n` relative to the objective, with
     :math:`F_n = m (1 - \omega_n)^{m-1} (b_n - a_n / q_n^2)`: what could be gained, to first order,
     by changing draw probabilities by up to themselves. A device at its floor counts only if it
-    would rather rise.
+    would rather rise. Where the sum of the draw probabilities is further from 1 than that, as it
+    is where numbers differ by more than a double holds, the residual is how far.
     """
     omega = _summing_to_one(omega, least)
     q = np.empty_like(omega)
@@ -238,7 +240,8 @@ def _certify(
             off = np.where(at_floor, np.minimum(off, 0.0), off)
         residual += float(np.abs(off, out=off).dot(w))
         objective += float(ratio.sum()) + float(b.dot(q_b))
-    return _Answer(q, omega, objective, multiplier, residual / objective, minima, certified)
+    residual = max(residual / objective, abs(float(omega.sum()) - 1.0))
+    return _Answer(q, omega, objective, multiplier, residual, minima, certified)
 
 
 def _summing_to_one(omega: PerDevice, least: float) -> PerDevice:
