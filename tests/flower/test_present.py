@@ -75,3 +75,34 @@ def test_a_round_without_anybody_passes():
     assert done.cohort.size == 0
     assert done.airtime_s == 0.0
     assert after["queue"].tolist() == [1.0, 20.0, 300.0, 4000.0]
+
+
+def turns_of(present_in, devices, rounds, draws=1):
+    """How often round-robin takes each device, and the cohorts, as devices come and go."""
+    policy = make_policy("round-robin", uplink=PAPER_UPLINK, draws=draws)
+    state, known, cohorts = {}, 0, []
+    for t in range(rounds):
+        present = np.array(present_in(t), dtype=np.int64)
+        now = max(known, int(present.max()) + 1)
+        state, known = grown(policy, state, known, now), now
+        done, state = schedule_present(
+            policy=policy, uplink=PAPER_UPLINK, seed=1, round=t, gain=np.full(known, 2.0),
+            present=present, state=state, measure=lambda *_: np.empty(0),
+        )  # fmt: skip
+        cohorts.append(done.cohort.device.tolist())
+    return np.bincount(np.concatenate(cohorts), minlength=devices).tolist(), cohorts
+
+
+def test_round_robin_gives_everybody_a_turn_while_one_comes_and_goes():
+    counts, cohorts = turns_of(lambda t: range(t % 2, 5), 5, 1000)
+    assert sum(counts) == 1000
+    for device in range(5):
+        had = [t for t, cohort in enumerate(cohorts) if device in cohort]
+        # Every 5 rounds, or in the next one where its turn came while it was away.
+        assert max(np.diff([-1, *had, 1000])) <= 6
+
+
+def test_a_device_that_joins_late_has_its_turn_next_and_does_not_dominate():
+    counts, cohorts = turns_of(lambda t: range(3 if t < 300 else 4), 4, 700)
+    assert cohorts[300] == [3]
+    assert counts == [200, 200, 200, 100]

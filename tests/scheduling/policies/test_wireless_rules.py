@@ -40,6 +40,20 @@ def test_round_robin_wraps_where_m_does_not_divide_n_and_passes_over_who_is_away
     assert cohorts("round-robin", gain, 2) == [[0, 1], [2, 3], [1, 4], [2, 3]]
 
 
+@pytest.mark.parametrize(("devices", "draws"), [(1, 1), (2, 3), (5, 2), (7, 3), (10, 10), (12, 5)])
+@pytest.mark.parametrize("away", [0.0, 0.3, 0.9])
+def test_round_robin_goes_round_the_circle_of_devices(devices, draws, away):
+    rng = stream(devices, "data")
+    gain = np.where(rng.random((300, devices)) < away, np.nan, 1.0)
+    wanted, begin = [], 0
+    for row in gain:
+        circle = (begin + np.arange(devices)) % devices
+        taken = circle[~np.isnan(row[circle])][:draws]
+        begin = begin if len(taken) == 0 else (taken[-1] + 1) % devices
+        wanted.append(sorted(taken.tolist()))
+    assert cohorts("round-robin", gain, draws) == wanted
+
+
 def test_the_best_channels_are_taken():
     assert cohorts("best-channel", np.array([[1.0, 5.0, np.nan, 3.0]]), 2) == [[1, 3]]
 

@@ -45,19 +45,22 @@ class RoundRobin(AbstractChoicePolicy):
         return "round-robin"
 
     def start(self, devices: int) -> PolicyState:
-        """Device 0 begins."""
-        del devices
-        return {"turn": np.zeros(())}
+        """Nobody has had a turn; device 0 begins."""
+        # By device and not one place in the circle: where devices come and go, places shift.
+        return {"turn": np.zeros(devices), "turns": np.zeros(())}
 
     def choose(self, seen: Seen) -> Choice:
-        """The first m reachable devices from the one whose turn it is."""
-        devices, turn = len(seen.gain), int(seen.state["turn"])
-        place = smallest(((seen.reach - turn) % devices).astype(np.float64), self.draws)
-        device = seen.reach[place]
+        """The m reachable devices whose last turn is longest ago, those without one first."""
+        turn, turns = seen.state["turn"].copy(), float(seen.state["turns"])
+        order = smallest(turn, len(turn))
+        place = np.flatnonzero(~np.isnan(seen.gain[order]))[: self.draws]
+        device = order[place]
+        passed = order[: place[-1] + 1]  # who is out of reach has had its turn too
+        turn[passed] = turns + 1.0 + np.arange(len(passed))
         return Choice(
             device=device,
             weight=average(device, seen.share),
-            state={"turn": np.array(float((device[-1] + 1) % devices))},
+            state={"turn": turn, "turns": np.array(turns + len(passed))},
         )
 
 
