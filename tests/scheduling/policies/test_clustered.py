@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -5,7 +9,13 @@ from fedsched.core.uplink import Uplink
 from fedsched.randomness import stream
 from fedsched.records import Experience, Feedback
 from fedsched.scheduling.policies import make_policy
-from fedsched.scheduling.policies.clustered import pour, similarity_bins, size_bins, ward_groups
+from fedsched.scheduling.policies.clustered import (
+    _angles,
+    pour,
+    similarity_bins,
+    size_bins,
+    ward_groups,
+)
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
 
@@ -88,6 +98,57 @@ def test_bins_by_similarity_are_unbiased_and_keep_similar_devices_together():
         random = rng.normal(size=(13, 4)).astype(np.float32)
         random[rng.random(13) < 0.3] = 0.0
         check(similarity_bins(random, units, 5, rng.permutation(13)), units, 5)
+
+
+def test_angles_are_those_of_exact_arithmetic():
+    rng = stream(5, "data")
+    update = (rng.normal(size=(9, 400)) * rng.exponential(size=400) ** 3).astype(np.float32)
+    update *= np.geomspace(1e-20, 1e20, 9, dtype=np.float32)[:, None]
+    update[1], update[2] = update[0], -update[0]
+    rows = update.astype(np.longdouble)
+    rows /= np.sqrt((rows**2).sum(axis=1, keepdims=True))
+    cosine = (rows[:, None] * rows[None, :]).sum(axis=2).astype(np.float64)
+    found = _angles(update)
+    assert np.cos(found) == pytest.approx(cosine, abs=1e-7)
+    assert found[0, 1] == 0.0 and found[0, 2] == np.pi
+    assert np.array_equal(found, found.T)
+
+
+def test_devices_without_an_update_are_alike_and_at_right_angles_to_the_others():
+    # Else each of those not heard of would be a cluster by itself, as far from the rest as any.
+    angle = _angles(np.array([[3.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 2.0]], np.float32))
+    right = np.pi / 2
+    assert angle == pytest.approx(
+        np.array(
+            [
+                [0.0, right, right, right],
+                [right, 0.0, 0.0, right],
+                [right, 0.0, 0.0, right],
+                [right, right, right, 0.0],
+            ]
+        )
+    )
+
+
+def test_angles_do_not_depend_on_the_threads_of_the_machine():
+    code = (
+        "import hashlib, numpy as np;"
+        "from fedsched.scheduling.policies.clustered import _angles;"
+        # Small angles, in which the last bits of the sums do show.
+        "u = np.random.default_rng(1).normal(3.0, size=(100, 12_345)).astype(np.float32);"
+        "print(hashlib.sha256(_angles(u).tobytes()).hexdigest())"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads},
+        ).stdout
+        for threads in ("1", "2")
+    }
+    assert len(found) == 1
 
 
 def test_what_does_not_fill_the_bins_evenly_is_refused():

@@ -21,6 +21,7 @@ __all__ = ["Clustered", "pour", "similarity_bins", "size_bins", "ward_groups"]
 Units = NDArray[np.int64]
 
 _FINE = 2**32  # units of all data where shares are not equal
+_STEPS = 2.0**26  # of a unit vector's entries
 
 
 def units_of(share: PerDevice) -> Units:
@@ -131,9 +132,16 @@ def _angles(update: NDArray[np.float32]) -> NDArray[np.float64]:
     """Angles between updates; one without an update is at right angles to all others."""
     rows = update.astype(np.float64)
     length = np.linalg.norm(rows, axis=1)
-    unit = rows / np.where(length > 0.0, length, 1.0)[:, None]
-    angle = np.arccos(np.clip(unit @ unit.T, -1.0, 1.0))
     unknown = length == 0.0
+    # In whole units of 2^-26, finer than what float32 resolves of a length of 1. No sum of
+    # products then exceeds 2^53, so all are exact: how many threads add them up, and in which
+    # order, does not change a bit, nor with that a cohort.
+    rows /= np.where(unknown, 1.0, length)[:, None]
+    rows *= _STEPS
+    np.rint(rows, out=rows)
+    inner = rows @ rows.T
+    own = np.where(unknown, 1.0, np.diagonal(inner))
+    angle = np.arccos(np.clip(inner / np.sqrt(np.outer(own, own)), -1.0, 1.0))
     angle[np.ix_(unknown, unknown)] = 0.0
     return np.asarray(angle)
 
