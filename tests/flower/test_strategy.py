@@ -275,6 +275,31 @@ def test_nobody_who_answers_does_not_stop_the_run(tmp_path):
         assert cohorts[2] == [] and cohorts[3]
 
 
+def learnt_without_losses(folder, name):
+    """What a policy knows after rounds in which no node reported a loss."""
+    grid = Loopback(3)
+    for node_id in grid.nodes:
+        grid.fail(changed(lambda c: c["metrics"].pop("train_loss")), "train", node_id=node_id)
+    run(grid, folder, 6, name, draws=3)
+    return read_checkpoint(folder).policy
+
+
+def test_updates_teach_without_a_loss_those_who_do_not_read_it(tmp_path):
+    for name, key in (("adaptive-sampling", "largest"), ("clustered-similarity", "update")):
+        known = learnt_without_losses(tmp_path / name, name)[key]
+        took_part = set().union(*read_run(tmp_path / name).lists("device"))
+        assert np.flatnonzero(np.nan_to_num(known).reshape(3, -1).any(axis=1)).tolist() == sorted(
+            took_part
+        )
+
+
+@pytest.mark.parametrize("name", ["oort", "active-fl", "power-of-choice-stale"])
+def test_a_lost_loss_teaches_nothing_to_those_who_read_it(tmp_path, name):
+    known = learnt_without_losses(tmp_path, name)["utility" if name == "oort" else "loss"]
+    assert not np.isfinite(known).any()
+    assert np.isinf(known).all() == (name == "power-of-choice-stale")  # as at the start
+
+
 # --- restarts -------------------------------------------------------------------------------------
 
 OPTIMISERS = {

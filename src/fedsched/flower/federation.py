@@ -154,13 +154,15 @@ class Scheduler:
             state: after the round.
             present: the devices that could be chosen, ascending.
             device: those whose updates arrived, each with its loss and its update.
-            losses: may be NaN; such a device teaches nothing.
+            losses: may be NaN; such a device teaches nothing to a policy that learns losses.
             updates: in the same order.
         """
         policy, devices = self.policy, len(state.fleet)
         if not isinstance(policy, AbstractChoicePolicy) or not len(present):
             return state
-        sound = [i for i, loss in enumerate(losses) if math.isfinite(loss)]
+        sound = [
+            i for i, loss in enumerate(losses) if math.isfinite(loss) or not policy.learns_losses
+        ]
         experience = Experience(
             device=np.searchsorted(present, device[sound]).astype(np.int64),
             loss=np.array([losses[i] for i in sound]),

@@ -111,6 +111,7 @@ class AbstractChoicePolicy(AbstractPolicy):
     tosses: ClassVar[bool] = False  # whether its choices have probabilities other than 0 and 1
     charged: ClassVar[bool] = True  # whether its reports are sent; a test on the device is not
     keeps_updates: ClassVar[bool] = False
+    learns_losses: ClassVar[bool] = True  # False: a device without a finite loss still teaches it
 
     def __post_init__(self) -> None:
         whole_number("draws", self.draws)

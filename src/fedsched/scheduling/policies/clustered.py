@@ -161,6 +161,7 @@ class Clustered(AbstractChoicePolicy):
 
     informed: ClassVar[bool] = True
     tosses: ClassVar[bool] = True
+    learns_losses: ClassVar[bool] = False
 
     @property
     def needs(self) -> frozenset[Need]:  # type: ignore[override]

@@ -284,6 +284,7 @@ class AdaptiveSampling(AbstractChoicePolicy):
     ratio: float = 0.0
     informed: ClassVar[bool] = True
     tosses: ClassVar[bool] = True
+    learns_losses: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
