@@ -1,12 +1,16 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from fedsched.core.power import optimal_power
 from fedsched.core.uplink import PAPER_UPLINK, Uplink
-from fedsched.errors import UnknownNameError
+from fedsched.errors import InputError, UnknownNameError
 from fedsched.randomness import stream
-from fedsched.scheduling.policies import make_policy, make_power
+from fedsched.scheduling.designs import Independent
+from fedsched.scheduling.policies import Lyapunov, make_policy, make_power
 from fedsched.scheduling.policies.powers import (
+    AbstractPower,
     ExactPower,
     QueuePower,
     fill_queue,
@@ -76,19 +80,63 @@ def test_exact_power_spends_the_budget_in_the_very_round():
     assert power.init(4) == power.after({}, gain, w, w) == {}
 
 
-def test_the_longest_queue_is_reached_and_not_passed():
-    # A device that is always chosen, and hears its worst gain when its queue is just below.
-    gain, cost = np.array([0.3]), 50.0
-    limits = {"budget_w": 1.0, "max_power_w": 40.0, "cost": cost, "noise": 1.0}
-    longest = longest_queue(0.3, **limits)
-    power = QueuePower(uplink=LINK, budget_w=1.0, v=5.0, lam=10.0)
-    state, reached = {"queue": np.zeros(1)}, 0.0
-    for _ in range(3000):
+def after_rounds(rounds, v, gain):
+    """The queue of a device that is always chosen, round by round."""
+    power = QueuePower(uplink=LINK, budget_w=1.0, v=v, lam=10.0)
+    state, queue = {"queue": np.zeros(1)}, []
+    for _ in range(rounds):
         w = power.power_w(gain, state)
         state = power.after(state, gain, w, np.ones(1))
-        reached = max(reached, float(state["queue"][0]))
-    assert 0.5 * longest < reached <= longest
-    assert w == pytest.approx([1.0], rel=1e-3)  # there the power is the budget
+        queue.append(float(state["queue"][0]))
+    return queue, w
+
+
+def test_no_queue_passes_the_longest_and_both_of_its_terms_are_reached():
+    gain = np.array([0.3])
+    limits = {"budget_w": 1.0, "max_power_w": 40.0, "noise": 1.0}
+    # Where V is large the queue climbs to where the power is the budget, the first term.
+    longest = longest_queue(0.3, cost=50.0, **limits)
+    queue, w = after_rounds(3000, 5.0, gain)
+    assert max(queue) <= longest
+    assert queue[-1] == pytest.approx(longest - 39.0, rel=1e-4)
+    assert w == pytest.approx([1.0], rel=1e-3)
+    # Where V is small that is next to nothing, and one round at the peak is all there is.
+    longest = longest_queue(0.3, cost=0.005, **limits)
+    queue, _ = after_rounds(3000, 0.0005, gain)
+    assert max(queue) <= longest
+    assert max(queue) == pytest.approx(longest, rel=1e-3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noting(AbstractPower):
+    """Sends at the budget, and remembers the last gains."""
+
+    def init(self, devices):
+        return {"last_gain": np.zeros(devices)}
+
+    def power_w(self, gain, state):
+        del state
+        return np.where(np.isnan(gain), 0.0, self.budget_w)
+
+    def after(self, state, gain, power_w, probability):
+        del state, power_w, probability
+        return {"last_gain": gain}
+
+
+def test_a_power_rule_of_the_lyapunov_policy_is_told_the_gains():
+    policy = Lyapunov(
+        design=Independent(2), uplink=LINK, v=10.0, lam=10.0, budget_w=1.0,
+        power=Noting(uplink=LINK, budget_w=1.0),
+    )  # fmt: skip
+    for gain in (np.array([0.5, 5.0, np.nan]), np.full(3, np.nan)):
+        _, state = policy.decide(gain, policy.init(3))
+        assert np.array_equal(state["last_gain"], gain, equal_nan=True)
+
+
+def test_a_power_rule_with_queues_of_its_own_is_refused_by_the_lyapunov_policy():
+    own = QueuePower(uplink=LINK, budget_w=1.0, v=10.0, lam=10.0)
+    with pytest.raises(InputError, match="power: QueuePower keeps queues of its own"):
+        Lyapunov(design=Independent(2), uplink=LINK, v=10.0, lam=10.0, budget_w=1.0, power=own)
 
 
 def test_queues_begin_at_the_power_of_uniform_participation():

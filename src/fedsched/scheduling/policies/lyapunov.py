@@ -85,6 +85,13 @@ class Lyapunov(AbstractPolicy):
         object.__setattr__(self, "data_weight", check_shares(self.data_weight))
         if not 0.0 <= self.floor < 1.0:
             raise InputError(f"qmin must lie in [0, 1), got {self.floor}; it is a probability")
+        if self.power is not None and "queue" in self.power.init(1):
+            # Two queues under one name: the prices would be those of the wrong one, or NaN.
+            raise InputError(
+                f"power: {type(self.power).__name__} keeps queues of its own, and lyapunov has "
+                "them already; give None for the powers of Theorem 2, or a rule without queues "
+                "such as TrackedPower"
+            )
 
     @property
     def name(self) -> str:
@@ -119,7 +126,7 @@ class Lyapunov(AbstractPolicy):
             )
         if len(g) == 0:
             decision = nobody(len(gain))
-            return decision, self._next(queue, decision, state)
+            return decision, self._next(gain, queue, decision, state)
         z = queue if everyone else queue[reachable]
         if self.power is None:
             log2_factor = float(np.log(2.0)) ** (2 if self.as_printed else 1)
@@ -148,9 +155,11 @@ class Lyapunov(AbstractPolicy):
         if solution.status is not Status.OPTIMAL:
             # A run of thousands of rounds must survive one that is hard; the log has its residual.
             _log.warning("a round's probabilities are not certified: %s", solution.status.value)
-        return decision, self._next(queue, decision, state)
+        return decision, self._next(gain, queue, decision, state)
 
-    def _next(self, queue: PerDevice, decision: Decision, state: PolicyState) -> PolicyState:
+    def _next(
+        self, gain: PerDevice, queue: PerDevice, decision: Decision, state: PolicyState
+    ) -> PolicyState:
         moved = advance_queue(
             queue,
             power_w=decision.power_w,
@@ -159,7 +168,7 @@ class Lyapunov(AbstractPolicy):
         )
         if self.power is None:
             return {"queue": moved}
-        spent = self.power.after(state, queue, decision.power_w, decision.probability)
+        spent = self.power.after(state, gain, decision.power_w, decision.probability)
         return {**spent, "queue": moved}
 
     def draw(self, decision: Decision, rng: np.random.Generator) -> Cohort:
