@@ -46,6 +46,7 @@ def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
         deadline_s=section.deadline_s,
         rho=section.rho,
         data_weight=_data_weight(scenario),
+        samples=float(np.mean(scenario.data.samples)),
     )
 
 

@@ -152,6 +152,10 @@ class ActiveFL(AbstractChoicePolicy):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.STALE})
     informed: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive_number("samples", self.samples)
+
     @property
     def name(self) -> str:
         """What tables and figures call it."""

@@ -68,6 +68,7 @@ class PolicyOptions:
     candidates: int | None = None
     deadline_s: float | None = None
     rho: float = 0.5
+    samples: float = 500.0  # the mean number of samples of a device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,12 +155,16 @@ def _choice(
     unbiased: str = "no",
     weights: str = "average over the cohort",
     needs: frozenset[Need] | None = None,
+    of_data: tuple[str, ...] = (),
     **fixed: Any,
 ) -> PolicyInfo:
-    """The line of a rule that takes options by their own names, besides those it is fixed at."""
+    """The line of a rule that takes options by their own names, besides those it is fixed at.
+
+    Those ``of_data`` it takes too, but they describe the data and nobody chooses them.
+    """
 
     def make(o: PolicyOptions) -> AbstractPolicy:
-        given = {name: getattr(o, name) for name in options}
+        given = {name: getattr(o, name) for name in (*options, *of_data)}
         policy: AbstractPolicy = kind(
             draws=o.draws, power=_rule(o, "constant"), data_weight=o.data_weight, **given, **fixed
         )
@@ -287,6 +292,7 @@ _OWN: dict[str, PolicyInfo] = {
         ActiveFL,
         "a softmax of the losses seen last, some at random",
         reference="Goetz et al. 2019, arXiv 1909.12641",
+        of_data=("samples",),
     ),
     "importance-channel": _choice(
         ImportanceChannel,

@@ -1,0 +1,22 @@
+"""What is made of a scenario."""
+
+import pytest
+
+from fedsched.assembly import policy_of
+from fedsched.config import scenario_from
+from fedsched.core.uplink import PAPER_UPLINK
+
+
+@pytest.mark.parametrize(
+    ("data", "mean"), [({}, 500.0), ({"samples": 80}, 80.0), ({"samples": [10, 20, 60]}, 30.0)]
+)
+def test_active_fl_knows_how_many_samples_devices_have(data, mean):
+    scenario = scenario_from(
+        {
+            "run": {"rounds": 1, "seed": 1},
+            "policy": {"kind": "active-fl", "draws": 2},
+            "channel": {"devices": 3},
+            "data": data,
+        }
+    )
+    assert policy_of(scenario, PAPER_UPLINK).samples == mean
