@@ -7,6 +7,7 @@ from tests.flower.loopback import Loopback, app, record
 
 from fedsched.errors import InputError
 from fedsched.flower import SimulatedGain
+from fedsched.flower import client as client_module
 from fedsched.flower.protocol import CHANNEL_QUERY, FEEDBACK_QUERY, RECORD, Assignment, Report
 from fedsched.randomness import stream
 from fedsched.wireless import make_channel
@@ -67,6 +68,32 @@ def test_simulated_gains_are_those_of_the_simulator(kind):
         gain, state = channel.step(state, stream(8, "channel", t))
         told = [simulated(grid.nodes[100 + n].context, t) for n in range(3)]
         assert np.array_equal(told, gain)
+
+
+@pytest.mark.parametrize("kind", ["heterogeneous", "correlated"])
+def test_simulated_gains_do_not_depend_on_what_was_asked_before(kind):
+    grid = Loopback(3)
+    context, one = grid.nodes[101].context, SimulatedGain(kind, seed=8)
+    for t in (4, 2, 2, 0, 7, 3):
+        assert one(context, t) == SimulatedGain(kind, seed=8)(context, t)
+    grid.nodes[102].context.node_config["num-partitions"] = 5  # a channel of its own
+    for t in (3, 8):
+        for node in grid.nodes.values():
+            assert one(node.context, t) == SimulatedGain(kind, seed=8)(node.context, t)
+
+
+def test_a_simulated_channel_is_lived_through_once(monkeypatch):
+    steps = []
+
+    def counted(*key):
+        steps.append(key)
+        return stream(*key)
+
+    monkeypatch.setattr(client_module, "stream", counted)
+    simulated, context = SimulatedGain("correlated", seed=8), Loopback(3).nodes[101].context
+    for t in range(50):
+        simulated(context, t)
+    assert len(steps) <= 2 * 50  # not 50^2 / 2: to each round, and in it
 
 
 def test_a_node_without_a_place_is_told_how_to_get_one():

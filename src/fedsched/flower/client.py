@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias, final
 
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
@@ -10,7 +11,7 @@ from flwr.clientapp import ClientApp
 from fedsched.errors import InputError
 from fedsched.flower.protocol import CHANNEL_QUERY, FEEDBACK_QUERY, RECORD, Report, round_in
 from fedsched.randomness import stream
-from fedsched.wireless import make_channel
+from fedsched.wireless import AbstractChannel, ChannelState, make_channel
 
 __all__ = ["ChannelClientApp", "SimulatedGain"]
 
@@ -103,6 +104,7 @@ class SimulatedGain:
         self, channel: str = "heterogeneous", *, seed: int, devices: int | None = None
     ) -> None:
         self._channel, self._seed, self._devices = channel, seed, devices
+        self._lived: dict[int, _Lived] = {}  # by the number of devices
 
     def __call__(self, context: Context, round_: int) -> float:
         """The gain of this node in a round."""
@@ -114,10 +116,28 @@ class SimulatedGain:
                 "node config must hold 'partition-id' and 'num-partitions' for a simulated gain; "
                 'start the node with --node-config "partition-id=0 num-partitions=3"'
             )
-        channel = make_channel(self._channel, self._devices or int(config["num-partitions"]))
-        state = channel.init(stream(self._seed, "channel"))
+        devices = self._devices or int(config["num-partitions"])
+        lived = self._lived.get(devices)
+        if lived is None or round_ < lived.round:
+            lived = _begun(make_channel(self._channel, devices), self._seed)
         # A channel with memory has to be lived through; a node that starts late catches up.
-        for t in range(round_ if state else 0):
+        channel, state = lived.channel, lived.state
+        for t in range(lived.round, round_) if state else ():
             _, state = channel.step(state, stream(self._seed, "channel", t))
+        # Where it has come to is kept: to begin anew in every round would cost their square.
+        self._lived[devices] = _Lived(channel=channel, round=round_, state=state)
         gain, _ = channel.step(state, stream(self._seed, "channel", round_))
         return float(gain[int(config["partition-id"])])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Lived:
+    """A channel that has come to the beginning of a round."""
+
+    channel: AbstractChannel
+    round: int
+    state: ChannelState
+
+
+def _begun(channel: AbstractChannel, seed: int) -> _Lived:
+    return _Lived(channel=channel, round=0, state=channel.init(stream(seed, "channel")))
