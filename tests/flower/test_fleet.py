@@ -64,6 +64,14 @@ def test_only_those_whose_gain_is_old_are_asked():
     assert fleet.present([2, 3], 5, 2).tolist() == [1]
 
 
+def test_a_gain_of_a_round_to_come_is_asked_for_again():
+    fleet = Fleet().hear([told(1, "0", t=9), told(2, "1", t=5)])
+    assert fleet.silent([1, 2], 5, 3) == [1]
+    assert fleet.present([1, 2], 5, 3).tolist() == [1]
+    assert fleet.hear([told(1, "0", t=5)]).present([1, 2], 5, 3).tolist() == [0, 1]
+    assert fleet.silent([1, 2], 9, 3) == [2]  # in its own round it is the newest there is
+
+
 def test_a_fleet_comes_back_as_it_was_saved():
     fleet = Fleet().hear([told(2**63 + 1, "0"), told(2, "box", gain=np.nan)])
     fleet = fleet.miss([2], 0, "train").miss([2, 5], 1, "answer")

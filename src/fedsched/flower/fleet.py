@@ -98,18 +98,21 @@ class Fleet:
 
     def silent(self, nodes: Iterable[int], t: int, max_age_rounds: int) -> list[int]:
         """Nodes to ask for their gain in round t, because none that is new enough is known."""
-        known = {self.node[n] for n in range(len(self)) if t - self.heard[n] <= max_age_rounds}
+        fresh = self._fresh(t, max_age_rounds)
+        known = {node for node, new in zip(self.node, fresh, strict=True) if new}
         return [node for node in nodes if node not in known]
 
     def present(self, nodes: Iterable[int], t: int, max_age_rounds: int) -> NDArray[np.int64]:
         """Devices of these nodes that can be chosen in round t, as their gain is known."""
         there = set(nodes)
-        chosen = [
-            n
-            for n, node in enumerate(self.node)
-            if node in there and t - self.heard[n] <= max_age_rounds
-        ]
+        fresh = self._fresh(t, max_age_rounds)
+        chosen = [n for n, node in enumerate(self.node) if node in there and fresh[n]]
         return np.array(chosen, dtype=np.int64)
+
+    def _fresh(self, t: int, max_age_rounds: int) -> NDArray[np.bool_]:
+        """Whose gain is new enough in round t; one of a round to come would be so for ever."""
+        age = t - self.heard
+        return (age >= 0) & (age <= max_age_rounds)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The fleet as arrays, to be saved."""
