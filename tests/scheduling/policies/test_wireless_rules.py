@@ -10,6 +10,7 @@ from fedsched.records import Experience, Feedback
 from fedsched.scheduling.policies import make_policy
 from fedsched.scheduling.policies.wireless_rules import (
     FairnessQueue,
+    ProportionalFair,
     adaptive_probabilities,
     deadline_greedy,
 )
@@ -64,6 +65,20 @@ def test_proportional_fair_compares_gains_with_their_own_average():
     assert cohorts("proportional-fair", gain, 1)[1:] == [[1], [2]]
 
 
+def test_proportional_fair_forgets_what_is_older_than_its_window():
+    # Both gains are 5 now. Device 0 had 9 long ago and 1 of late, device 1 the other way round:
+    # by all it has seen device 0 hears no more than usual, by its last two rounds far more.
+    power = make_policy("proportional-fair", uplink=LINK, draws=1).power
+    chosen = {}
+    for window in (2, 1000):
+        policy = ProportionalFair(draws=1, power=power, window=window)
+        state = policy.init(2)
+        for row in [[9.0, 1.0]] * 10 + [[1.0, 4.0]] * 5 + [[5.0, 5.0]]:
+            decision, state = policy.decide(np.array(row), state)
+        chosen[window] = policy.draw(decision, stream(1, "sampling")).device.tolist()
+    assert chosen == {2: [0], 1000: [1]}
+
+
 def test_proportional_fair_takes_all_devices_equally_often():
     rng = stream(4, "channel")
     gain = np.geomspace(0.1, 10.0, 10) * rng.exponential(size=(3000, 10))
@@ -87,16 +102,6 @@ def test_the_deadline_greedy_takes_as_many_devices_as_any_choice_could():
         taken = deadline_greedy(upload, deadline_s=deadline)
         assert len(taken) == max(fits)
         assert upload[taken].sum() < deadline
-
-
-def test_with_unequal_computation_the_greedy_follows_its_algorithm_step_by_step():
-    upload, compute = np.array([1.0, 2.0, 1.0]), np.array([5.0, 0.0, 2.0])
-    # Adds 6, 2, 3: device 1, ends at 2. Adds 1 + 3 = 4 and 1: device 2, ends at 3. Then 1 + 2 = 3.
-    greedy = deadline_greedy(upload, deadline_s=100.0, compute_s=compute)
-    assert greedy.tolist() == [1, 2, 0]
-    assert deadline_greedy(upload, deadline_s=6.0, compute_s=compute).tolist() == [1, 2]
-    equal = deadline_greedy(upload, deadline_s=2.5, compute_s=np.zeros(3))
-    assert equal.tolist() == deadline_greedy(upload, deadline_s=2.5).tolist() == [0, 2]
 
 
 def test_fedcs_considers_random_candidates_only_if_told_to():

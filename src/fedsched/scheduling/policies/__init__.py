@@ -19,7 +19,6 @@ from fedsched.scheduling.policies.powers import (
 )
 from fedsched.scheduling.policies.registry import (
     POLICIES,
-    READS,
     PolicyInfo,
     PolicyOptions,
     make_policy,
@@ -33,7 +32,6 @@ __all__ = [
     "CHANCES",
     "POLICIES",
     "POWERS",
-    "READS",
     "STARTS",
     "AbstractChoicePolicy",
     "AbstractPolicy",

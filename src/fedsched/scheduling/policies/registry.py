@@ -1,6 +1,6 @@
 """Policies by name: what each reads, where it comes from, and how it is made."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from importlib.metadata import entry_points
 from typing import Any
@@ -37,7 +37,6 @@ from fedsched.scheduling.policies.wireless_rules import (
 __all__ = [
     "GROUP",
     "POLICIES",
-    "READS",
     "PolicyInfo",
     "PolicyOptions",
     "make_policy",
@@ -329,8 +328,6 @@ _OWN: dict[str, PolicyInfo] = {
     ),
 }
 POLICIES = tuple(_OWN)
-# What each policy reads besides the gains; a sweep over anything else repeats the same run.
-READS: Mapping[str, frozenset[str]] = {name: info.reads | {"power"} for name, info in _OWN.items()}
 
 
 def _plugged() -> dict[str, Any]:
@@ -361,7 +358,7 @@ def policy_info(name: str) -> PolicyInfo:
 
 
 def reads_of(name: str, power: str | None) -> frozenset[str]:
-    """The options a policy reads with that power rule."""
+    """The options a policy reads with that power rule; a sweep over another repeats the run."""
     info = policy_info(name)
     rule = power or info.power
     return info.reads | {"power"} | ({"lam", "v"} if rule == "queue" else frozenset())

@@ -116,15 +116,11 @@ class ProportionalFair(AbstractChoicePolicy):
         )
 
 
-def deadline_greedy(
-    upload_s: PerDevice, *, deadline_s: float, compute_s: PerDevice | None = None
-) -> NDArray[np.int64]:
-    r"""FedCS: take the device that adds least to the round while the deadline holds.
+def deadline_greedy(upload_s: PerDevice, *, deadline_s: float) -> NDArray[np.int64]:
+    """FedCS: take the device that adds least to the round while the deadline holds.
 
-    Uploads follow each other and computation goes on meanwhile. With :math:`\Theta` the time when
-    the last upload ends, device k adds :math:`\tau_k + \max(0, c_k - \Theta)`. The smallest
-    addition comes first; a device that would end at the deadline or later is passed over. With
-    equal computation times this takes the longest run of smallest uploads that fits (TDMA).
+    Uploads follow each other (TDMA) and all compute equally long, so this is the longest run of
+    smallest uploads that ends before the deadline.
 
     Returns:
         Places in the order taken.
@@ -133,19 +129,8 @@ def deadline_greedy(
         >>> deadline_greedy(np.array([3.0, 1.0, 2.0]), deadline_s=4.0).tolist()
         [1, 2]
     """
-    if compute_s is None:
-        order = smallest(upload_s, len(upload_s))
-        return order[np.cumsum(upload_s[order]) < deadline_s]
-    compute = compute_s
-    left, taken, end = list(range(len(upload_s))), list[int](), 0.0
-    while left:
-        adds = [upload_s[k] + max(0.0, compute[k] - end) for k in left]
-        at = int(np.argmin(adds))
-        best, cost = left.pop(at), float(adds[at])
-        if end + cost < deadline_s:
-            end += cost
-            taken.append(best)
-    return np.array(taken, dtype=np.int64)
+    order = smallest(upload_s, len(upload_s))
+    return order[np.cumsum(upload_s[order]) < deadline_s]
 
 
 @final
