@@ -33,6 +33,7 @@ from fedsched.errors import InputError
 from fedsched.flower import ChannelStrategy
 from fedsched.flower import present as present_module
 from fedsched.flower import strategy as module
+from fedsched.flower.federation import FederationState
 from fedsched.flower.protocol import CHANNEL_QUERY
 from fedsched.results.checkpoint import read_checkpoint
 from fedsched.results.runlog import read_run
@@ -465,6 +466,18 @@ def test_nodes_evaluate_and_odd_answers_are_left_out(tmp_path):
     log = read_run(tmp_path)
     assert np.allclose(log.column("test_accuracy"), (1 * 0.0 + 4 * 0.3) / 5)
     assert [len(each) for each in grid.asked(MessageType.EVALUATE)] == [4, 4]
+
+
+def test_a_share_of_the_nodes_is_rounded_up(tmp_path):
+    grid = Loopback(4)
+    run(grid, tmp_path, 2, fraction_evaluate=0.3)
+    assert [len(each) for each in grid.asked(MessageType.EVALUATE)] == [2, 2]
+
+
+def test_the_worst_average_power_is_over_the_rounds_since_a_device_joined():
+    state = FederationState(round=10, spent_w=np.array([10.0, 8.0]), joined=np.array([0, 8]))
+    assert state.worst_power_w == 4.0
+    assert FederationState().worst_power_w == 0.0
 
 
 def test_the_report_draws_the_run(tmp_path):

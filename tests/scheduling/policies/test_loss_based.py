@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,20 @@ def test_power_of_choice_asks_d_devices_in_reach_and_takes_the_largest_losses():
     assert ties == {(0, 3), (0, 5), (3, 5)}
 
 
+@pytest.mark.parametrize("name", ["power-of-choice", "power-of-choice-stale"])
+def test_candidates_are_drawn_by_their_shares_of_the_data(name):
+    shares = np.array([0.7, 0.1, 0.1, 0.1])
+    policy = make_policy(name, uplink=LINK, draws=1, candidates=1, data_weight=shares)
+    counts = np.zeros(4)
+    for t in range(2000):
+        luck = told(t, 4)
+        if name == "power-of-choice":
+            counts[policy.ask(np.ones(4), {}, luck.chance)] += 1 / 2000
+        else:
+            counts[members(policy, np.ones(4), policy.init(4), luck).device] += 1 / 2000
+    assert counts == pytest.approx(shares, abs=0.04)
+
+
 def test_the_stale_variant_takes_unseen_devices_first_and_then_the_largest_last_loss():
     policy = make_policy("power-of-choice-stale", uplink=LINK, draws=1, candidates=3)
     state = policy.observe(policy.init(3), learned([0, 2], [5.0, 1.0]))
@@ -78,6 +94,17 @@ def test_oort_explores_the_fastest_first_and_then_prefers_useful_devices():
     state = policy.observe(policy.init(5), learned(range(5), [1.0, 1.0, 1.0, 9.0, 9.0]))
     chosen = [members(policy, gain, state, told(t, 5)).device.tolist() for t in range(50)]
     assert all(each == [3, 4] for each in chosen)
+
+
+def test_oort_takes_slow_devices_less_than_their_utility_says():
+    # Equally useful, but one uploads at a crawl: its score is far below the cut-off.
+    policy = make_policy("oort", uplink=LINK, draws=1)
+    gain = np.array([0.001, 10.0, 10.0, 10.0])
+    state = policy.observe(policy.init(4), learned(range(4), [9.0, 9.0, 9.0, 1.0]))
+    chosen = {members(policy, gain, state, told(t, 4)).device[0] for t in range(100)}
+    assert chosen == {1, 2}
+    bold = replace(policy, penalty=0.0)
+    assert 0 in {members(bold, gain, state, told(t, 4)).device[0] for t in range(100)}
 
 
 def test_the_utility_of_oort_is_samples_times_the_root_of_the_mean_squared_loss():

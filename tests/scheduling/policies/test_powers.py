@@ -168,6 +168,17 @@ def test_a_start_at_the_budget_avoids_the_jump_of_the_first_round():
     assert jumps["budget"] < 20.0
 
 
+def test_a_start_at_the_budget_is_within_the_peak():
+    # Uniform participation would have 50 W; the link has a peak of 40 W.
+    policy = make_policy("lyapunov", uplink=LINK, draws=1, design="independent", start="budget")
+    gain = np.full(50, 2.0)
+    decision, state = policy.decide(gain, policy.init(50))
+    cost = 100.0 * 100.0 * LINK.bits / LINK.bandwidth_hz
+    begun = queue_for_power(gain, LINK.max_power_w, cost=cost, noise=1.0)
+    moved = begun + decision.power_w * decision.probability - 1.0
+    assert state["queue"] == pytest.approx(moved, rel=1e-9)
+
+
 def test_a_scaled_v_makes_powers_independent_of_lambda():
     gain, state = np.geomspace(0.1, 10.0, 8), {"queue": np.linspace(1.0, 9.0, 8)}
     powers = [
