@@ -234,7 +234,8 @@ def train(
             )
         kept = [place for place in range(scheduled.cohort.size) if place not in rejected]
         if isinstance(policy, AbstractChoicePolicy):
-            experience = notes.experience(scheduled.cohort, kept)
+            sound = [p for p in kept if math.isfinite(notes.loss[p]) or not policy.learns_losses]
+            experience = notes.experience(scheduled.cohort, sound)
             current = replace(current, policy=policy.observe(current.policy, experience))
         due = (t + 1) % eval_every == 0 or t == last_round
         evaluation = pool.evaluate(parameters) if due else None
@@ -276,8 +277,7 @@ class _Notes:
                 self._update.append(update.delta)
             yield update.delta
 
-    def experience(self, cohort: Cohort, kept: list[int]) -> Experience:
-        sound = [place for place in kept if math.isfinite(self.loss[place])]
+    def experience(self, cohort: Cohort, sound: list[int]) -> Experience:
         return Experience(
             device=cohort.device[sound],
             loss=np.array(self.loss)[sound],
