@@ -6,7 +6,7 @@ from fedsched.errors import InputError, RunLogError
 from fedsched.experiment import run
 from fedsched.learning.dataset import load_dataset
 from fedsched.learning.partition import Partition, index_by_class
-from fedsched.results.runlog import MODEL
+from fedsched.results.runlog import MODEL, pack_run
 from fedsched.theory.runs import bound_of_run
 
 TABLE = {
@@ -68,3 +68,35 @@ def test_what_has_no_bound_is_refused(folder, tmp_path):
         bound_of_run(tmp_path / "open")
     with pytest.raises(InputError, match="replay_every"):
         bound_of_run(folder, replay_every=0)
+
+
+@pytest.mark.parametrize(
+    ("section", "fields", "said"),
+    [
+        ("data", {"samples": [60, 60, 60, 60, 60, 30]}, "data.samples has sizes from 30 to 60"),
+        ("training", {"aggregator": "memory"}, "training.aggregator = 'memory' .*earlier rounds"),
+        ("policy", {"kind": "round-robin"}, "policy.kind: 'round-robin' chooses without"),
+        ("policy", {"kind": "ocs"}, "'ocs' chooses in a way of its own.* uniform"),
+        ("policy", {"kind": "clustered-sizes"}, "'clustered-sizes' chooses in a way of its own"),
+    ],
+)
+def test_a_run_that_the_bounds_are_not_about_is_refused_by_its_field(
+    tmp_path, section, fields, said
+):
+    run(scenario_from({**TABLE, section: {**TABLE[section], **fields}}), tmp_path / "run")
+    with pytest.raises(InputError, match=said):
+        bound_of_run(tmp_path / "run", devices=2, batches=4)
+
+
+def test_a_list_of_equal_sizes_is_no_reason_to_refuse(folder, tmp_path):
+    data = {**TABLE["data"], "samples": [60] * 6}
+    run(scenario_from({**TABLE, "data": data}), tmp_path / "run")
+    found = bound_of_run(tmp_path / "run", devices=2, batches=4)
+    alike = bound_of_run(folder, devices=2, batches=4)
+    assert found.corrected().total == pytest.approx(alike.corrected().total)
+
+
+def test_a_packed_copy_is_said_to_hold_no_models(folder, tmp_path):
+    pack_run(folder, tmp_path / "packed")
+    with pytest.raises(RunLogError, match="is a packed copy, which holds no models"):
+        bound_of_run(tmp_path / "packed")

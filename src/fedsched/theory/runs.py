@@ -21,7 +21,8 @@ from fedsched.core.checks import whole_number
 from fedsched.errors import InputError, RunLogError
 from fedsched.randomness import stream
 from fedsched.results.checkpoint import read_checkpoint
-from fedsched.results.runlog import MODEL, RunLog, read_run
+from fedsched.results.runlog import MODEL, PACKED, RunLog, read_run
+from fedsched.scheduling.policies import AbstractChoicePolicy
 from fedsched.simulation import schedule, train
 from fedsched.theory.bounds import (
     Bound,
@@ -39,6 +40,9 @@ __all__ = ["RunBound", "bound_of_run", "schedule_probabilities"]
 
 Parameters: TypeAlias = NDArray[np.float32]
 Values: TypeAlias = NDArray[np.float64]
+
+# Policies that weigh by 1 / (N q) and draw by a design whose kappa is known.
+_BOUNDED = ("full", "lyapunov", "uniform")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,8 +150,14 @@ def bound_of_run(
         raise RunLogError(f"{str(folder)!r} is not finished; run it to its end first")
     if replay_every is not None:
         whole_number("replay_every", replay_every)
-    scenario = scenario_from(log.manifest["scenario"])
-    q = schedule_probabilities(scenario, bits=float(log.manifest["update_bits"]), rounds=log.rounds)
+    scenario, bits = scenario_from(log.manifest["scenario"]), float(log.manifest["update_bits"])
+    if PACKED in log.manifest:
+        raise RunLogError(
+            f"{str(folder)!r} is a packed copy, which holds no models, and gradients are measured "
+            "at models; name the folder the run was made in, or run it again"
+        )
+    _check_bounded(scenario, bits)
+    q = schedule_probabilities(scenario, bits=bits, rounds=log.rounds)
     if not (q > 0.0).all():
         t = int(np.argmin(q.min(axis=1)))
         raise InputError(
@@ -161,6 +171,32 @@ def bound_of_run(
             "another version, or has its trace changed?"
         )
     return _measured(log, scenario, q, replay_every, devices, batches)
+
+
+def _check_bounded(scenario: Scenario, bits: float) -> None:
+    """Refuse what both bounds say nothing of: they are for steps (1/N) sum I/q of new updates."""
+    kind, sizes = scenario.policy.kind, scenario.data.samples
+    if not isinstance(sizes, int) and len(set(sizes)) > 1:
+        raise InputError(
+            f"data.samples has sizes from {min(sizes)} to {max(sizes)}, so devices weigh by their "
+            "shares of the data, and the bounds are for equal weights 1/N; give all devices the "
+            "same number of samples"
+        )
+    if scenario.training.aggregator != "sum":
+        raise InputError(
+            f"training.aggregator = {scenario.training.aggregator!r} moves the model by updates of "
+            "earlier rounds as well, and the bounds are for those of the round alone; use "
+            'aggregator = "sum"'
+        )
+    if kind not in _BOUNDED:
+        policy = policy_of(scenario, uplink_of(scenario, int(bits) // 32))
+        luckless = isinstance(policy, AbstractChoicePolicy) and not policy.informed
+        why = (
+            "chooses without chance, so it has no probabilities q to compute a bound from"
+            if luckless
+            else "chooses in a way of its own, whose probabilities or variance are not known here"
+        )
+        raise InputError(f"policy.kind: {kind!r} {why}; run one of {', '.join(_BOUNDED)}")
 
 
 def _measured(
