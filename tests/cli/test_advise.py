@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
@@ -7,6 +8,7 @@ from fedsched.cli.advise import command
 from fedsched.config import load_scenarios, run_name
 from fedsched.errors import InputError
 from fedsched.experiment import run as train
+from fedsched.results.runlog import MANIFEST
 
 SCENARIO = """
 [run]
@@ -119,6 +121,22 @@ def test_the_ranking_is_compared_with_runs(scenario, tmp_path):
     told = json.loads(run(*asked, "--json").stdout)
     assert (told["compared"], told["rank_correlation"]) == (0, None)
     assert len(told["candidates"]) == 4
+
+
+def test_a_run_of_another_program_is_one_of_those_left_out(scenario, tmp_path):
+    runs = tmp_path / "runs"
+    for each in load_scenarios(scenario):
+        train(each, runs / run_name(each))
+    foreign = runs / "flower"
+    shutil.copytree(next(runs.iterdir()), foreign)
+    manifest = json.loads((foreign / MANIFEST).read_text())
+    manifest["scenario"]["channel"] = {"max_age_rounds": 0}  # as fedsched.flower writes it
+    (foreign / MANIFEST).write_text(json.dumps(manifest))
+    asked = (scenario, "--compare", runs, "--target", 0.05, "--patience", 1, "--weight", 1)
+    result = run(*asked, "--rounds", 20)
+    assert result.exit_code == 0, result.exception
+    assert "left out: 1 runs of another setting" in result.stderr
+    assert "of 4 configurations" in result.stdout
 
 
 def test_a_target_is_answered_without_training_in_units_of_the_best(scenario):

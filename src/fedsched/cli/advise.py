@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -173,9 +174,7 @@ def _logs(folders: tuple[str, ...], like: Scenario) -> list[Any]:
     runs = [run.log for run in collect_runs(list(folders)).runs]
     if not runs:
         raise InputError(f"compare: there is no run that can be read in {', '.join(folders)}")
-    alike = [
-        log for log in runs if _setting(scenario_from(log.manifest["scenario"])) == _setting(like)
-    ]
+    alike = [log for log in runs if _is_like(log.manifest["scenario"], like)]
     if len(alike) < len(runs):
         click.echo(f"left out: {len(runs) - len(alike)} runs of another setting", err=True)
     if not alike:
@@ -184,6 +183,14 @@ def _logs(folders: tuple[str, ...], like: Scenario) -> list[Any]:
             "data and training of the scenario; name runs of the scenario itself"
         )
     return alike
+
+
+def _is_like(there: Mapping[str, Any], like: Scenario) -> bool:
+    """Whether a manifest's scenario has the setting; one of a Flower run has other fields."""
+    try:
+        return _setting(scenario_from(there)) == _setting(like)
+    except InputError:
+        return False
 
 
 def _setting(scenario: Scenario) -> tuple[Any, ...]:
