@@ -3,8 +3,9 @@
 import pytest
 from tests.results.report_runs import manifest, run_log, table
 
+from fedsched.config import scenario_from
 from fedsched.results.analysis import curve_of, reach
-from fedsched.results.groups import baseline_of, group_runs, paired_speedup
+from fedsched.results.groups import _LATER, baseline_of, group_runs, paired_speedup
 
 
 def log(kind, *, draws=10, seed=1, unread=(), **policy):
@@ -54,6 +55,50 @@ def test_what_one_way_of_sending_does_not_read_still_tells_runs_of_another_apart
         log("uniform", power="queue", v=100.0),
     ]
     assert len(group_runs(logs)) == 3
+
+
+def real_log(kind, seed=1, **left_out):
+    """A log with all fields that scenarios have now, but those left out of a section."""
+    scenario = scenario_from({"run": {"rounds": 1, "seed": seed}, "policy": {"kind": kind}})
+    about = {"scenario": scenario.as_dict(), "unread": []}
+    for section, name in left_out.items():
+        del about["scenario"][section][name]
+    return run_log(about, table(seed=seed))
+
+
+@pytest.mark.parametrize("missing", [{"uplink": "feedback_bits"}, {"training": "aggregator"}])
+def test_a_log_from_before_a_field_has_what_was_done_then(missing):
+    early, late = real_log("uniform", **missing), real_log("uniform", seed=2)
+    uniform, ours = group_runs([early, late, real_log("lyapunov")])[::-1]
+    assert uniform.seeds == [1, 2]
+    assert baseline_of(ours, [ours, uniform]) is uniform
+
+
+def test_a_log_from_before_a_field_is_not_like_one_that_sets_it_otherwise():
+    other = real_log("lyapunov")
+    other.manifest["scenario"]["uplink"]["feedback_bits"] = 32.0
+    groups = group_runs([real_log("uniform", uplink="feedback_bits"), other])
+    ours = next(group for group in groups if group.fields["policy.kind"] == "lyapunov")
+    assert baseline_of(ours, groups) is None
+
+
+def test_every_field_that_came_later_is_known_with_its_default():
+    """A field that is new belongs into _LATER, or logs without it lose their baselines."""
+    first = {
+        "channel.kind", "data.name", "data.alpha", "data.samples", "training.model",
+        "training.steps", "training.batch_size", "training.learning_rate", "uplink.bandwidth_hz",
+        "uplink.noise_w", "uplink.max_power_w", "uplink.budget_w", "uplink.access",
+        "uplink.computation_s",
+    }  # fmt: skip
+    now = scenario_from({"run": {"rounds": 1, "seed": 1}, "policy": {"kind": "uniform"}}).as_dict()
+    later = {
+        f"{section}.{name}": value
+        for section, values in now.items()
+        if section not in ("run", "policy")
+        for name, value in values.items()
+        if f"{section}.{name}" not in first
+    }
+    assert later == _LATER
 
 
 def two_groups(slow_seeds, fast_seeds, never=None):

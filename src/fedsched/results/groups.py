@@ -30,6 +30,9 @@ _IGNORED = frozenset(
     f"run.{name}" for name in ("seed", "rounds", "eval_every", "checkpoint_every", "stop_accuracy")
 )
 
+# Fields that came after the first logs were written, with what every run did before.
+_LATER = {"training.aggregator": "sum", "uplink.feedback_bits": 64.0}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Group:
@@ -54,7 +57,8 @@ class Group:
 
 def _flat(log: RunLog) -> dict[str, Any]:
     scenario = log.manifest["scenario"]
-    return {
+    later = {name: value for name, value in _LATER.items() if name.partition(".")[0] in scenario}
+    return later | {
         f"{part}.{name}": tuple(value) if isinstance(value, list) else value
         for part, table in scenario.items()
         for name, value in table.items()
