@@ -475,6 +475,18 @@ def test_the_access_of_the_uplink_decides_the_airtime(tmp_path, access, total):
     assert log.column("airtime_s") == pytest.approx(by_hand, rel=1e-12)
 
 
+@pytest.mark.parametrize(("access", "total"), [("tdma", sum), ("parallel", max)])
+def test_reports_take_their_turns_before_the_uploads_and_count_as_airtime(tmp_path, access, total):
+    changes = {"policy": {"kind": "ocs", "draws": 3}, "uplink": {"access": access}}
+    told = []
+    log = run(scenario_from(table(**changes, run={"rounds": 6})), tmp_path, progress=told.append)
+    feedback_s = log.column("feedback_s")
+    upload_s = [total(each) if each else 0.0 for each in log.lists("upload_s")]
+    assert feedback_s.min() > 0.0
+    assert log.column("airtime_s").tolist() == pytest.approx((feedback_s + upload_s).tolist())
+    assert told[-1].simulated_s == pytest.approx(log.column("airtime_s").sum())
+
+
 def test_the_watcher_is_told_round_clock_accuracy_and_devices(tmp_path):
     seen = []
     scenario = scenario_from(table(uplink={"computation_s": 2.0}))
@@ -579,6 +591,19 @@ def test_a_longer_end_goes_on_as_if_it_had_been_there_from_the_start(finished, t
     assert seen[0] == 21
     same_rounds(tmp_path, finished)
     assert read_manifest(tmp_path)["scenario"]["run"]["rounds"] == ROUNDS_IN_ALL
+    # All else that a manifest says, such as the devices and the bits of an update, is still there.
+    assert read_manifest(tmp_path) == read_manifest(finished)
+    assert read_manifest(tmp_path)["devices"] == 12
+
+
+def test_a_longer_run_over_a_trace_still_knows_its_trace(tmp_path):
+    trace, folder = tmp_path / "gains.csv", tmp_path / "run"
+    write_trace(trace, record(make_channel("correlated", 5), rounds=10, seed=1))
+    channel = {"channel": {"kind": str(trace)}}
+    run(scenario_from({**table(run={"rounds": 5}), **channel}), folder)
+    was = read_manifest(folder)["trace"]
+    run(scenario_from({**table(run={"rounds": 10}), **channel}), folder)
+    assert read_manifest(folder)["trace"] == was
 
 
 def test_an_end_that_was_measured_out_of_turn_is_not_lengthened(tmp_path):
@@ -586,6 +611,14 @@ def test_an_end_that_was_measured_out_of_turn_is_not_lengthened(tmp_path):
     with pytest.raises(InputError, match="has run 7 rounds, the last measured out of turn"):
         run(SCENARIO, tmp_path)
     assert (tmp_path / MODEL).is_file()
+
+
+def test_an_end_out_of_turn_stays_where_only_the_goal_is_another(tmp_path):
+    run(scenario_from(table(run={"rounds": 7})), tmp_path / "plain")
+    run(scenario_from(table(run={"rounds": 7})), tmp_path / "goal")
+    again = run(scenario_from(table(run={"rounds": 7, "stop_accuracy": 1.0})), tmp_path / "goal")
+    assert again.finished and again.manifest["scenario"]["run"]["stop_accuracy"] == 1.0
+    same_rounds(tmp_path / "goal", tmp_path / "plain")
 
 
 def test_a_run_is_not_shortened(tmp_path):
@@ -627,6 +660,19 @@ def test_a_run_ends_once_its_accuracy_has_stood_for_five_measurements(tmp_path):
     same_rounds(tmp_path / "stops", tmp_path / "whole")
     with pytest.raises(InputError, match="beyond the end"):
         run(scenario, tmp_path / "stops")
+
+
+def test_a_goal_that_is_just_met_counts(tmp_path):
+    run(scenario_from(table(run=EVERY_ROUND, training=LEARNING)), tmp_path / "whole")
+    reached = accuracies(tmp_path / "whole")
+
+    def end(above):
+        return next((t for t in range(5, 60) if above[t - 5 : t].all()), 60)
+
+    # A value that was measured, as a goal: whether to meet it is enough decides when it ends.
+    goal = next(g for g in sorted(set(reached.tolist())) if end(reached >= g) < end(reached > g))
+    scenario = scenario_from(table(run={**EVERY_ROUND, "stop_accuracy": goal}, training=LEARNING))
+    assert run(scenario, tmp_path / "stops").rounds == end(reached >= goal)
 
 
 @pytest.mark.parametrize("back", [0, 1, 2, 4])

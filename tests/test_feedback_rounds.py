@@ -14,6 +14,7 @@ from fedsched.errors import InputError, UnknownNameError
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.updates import Evaluation, LocalUpdate
 from fedsched.scheduling.policies import POLICIES, Need, make_policy
+from fedsched.scheduling.policies.loss_based import Oort
 from fedsched.simulation import schedule, train
 from fedsched.wireless import Rayleigh
 
@@ -25,10 +26,13 @@ LEARNING = [
 
 
 class FakePool(AbstractTrainingPool):
-    """Device n moves the model by n + 1 in each of three places and has the loss n + 1."""
+    """Device n moves the model by n + 1 in each of three places and has the loss n + 1.
 
-    def __init__(self, broken=()):
-        self.broken, self.asked, self.trained = broken, [], []
+    The update of those ``broken`` is not finite, the loss of those ``lossless`` is not.
+    """
+
+    def __init__(self, broken=(), lossless=()):
+        self.broken, self.lossless, self.asked, self.trained = broken, lossless, [], []
 
     @property
     def initial_parameters(self):
@@ -39,7 +43,8 @@ class FakePool(AbstractTrainingPool):
         for device in devices:
             self.trained.append((round, int(device)))
             delta = np.full(3, np.nan if device in self.broken else device + 1.0, np.float32)
-            yield LocalUpdate(delta=delta, loss=device + 1.0, square_loss=4.0, steps=1)
+            loss = np.nan if device in self.lossless else device + 1.0
+            yield LocalUpdate(delta=delta, loss=loss, square_loss=4.0, steps=1)
 
     def losses(self, parameters, devices, round, *, whole):  # noqa: A002 - the project's word
         del parameters
@@ -104,6 +109,27 @@ def test_a_report_that_is_not_finite_counts_as_none(caplog):
     rounds = trained("norm-threshold", pool=FakePool(broken=(7,)))
     assert all(7 not in done.scheduled.cohort.device for done, _ in rounds)
     assert "the report of device 7 is not finite and was left out" in caplog.text
+
+
+def test_a_policy_learns_nothing_from_a_loss_that_is_not_finite(monkeypatch):
+    """Its update is finite and counts; its loss would stay in the policy's state for good."""
+    seen = []
+    observe = Oort.observe
+
+    def watched(self, state, experience):
+        seen.append(experience)
+        return observe(self, state, experience)
+
+    monkeypatch.setattr(Oort, "observe", watched)
+    lossless = (1, 3, 5)
+    rounds = trained("oort", 6, pool=FakePool(lossless=lossless))
+    took_part = {int(n) for done, _ in rounds for n in done.scheduled.cohort.device}
+    assert took_part & set(lossless)
+    assert all(done.rejected == 0 for done, _ in rounds)
+    for (done, _), experience in zip(rounds, seen, strict=True):
+        told = [n for n in done.scheduled.cohort.device.tolist() if n not in lossless]
+        assert experience.device.tolist() == told
+        assert experience.loss.tolist() == [n + 1.0 for n in told]
 
 
 def test_memory_moves_the_model_by_the_mean_of_the_latest_updates():

@@ -13,7 +13,7 @@ from fedsched.results.checkpoint import read_checkpoint, rounds_done
 from fedsched.results.runlog import MODEL, ROUNDS, pack_run, read_manifest, read_run
 
 
-def scenario(policy="uniform", channel="heterogeneous", **changes):
+def scenario(policy="uniform", channel="heterogeneous", power=None, **changes):
     table = {
         "run": {"rounds": 22, "seed": 3, "eval_every": 5, "checkpoint_every": 4},
         "policy": {"kind": policy, "draws": 3},
@@ -21,6 +21,8 @@ def scenario(policy="uniform", channel="heterogeneous", **changes):
         "data": {"samples": 40},
         "training": {"model": "softmax", "steps": 2, "batch_size": 8},
     }
+    if power is not None:
+        table["policy"]["power"] = power
     for section, fields in changes.items():
         table[section] = {**table.get(section, {}), **fields}
     return scenario_from(table)
@@ -83,8 +85,9 @@ def test_other_policies_that_do_not_look_at_the_channel(tmp_path, policy):
     assert bits(tmp_path / "replayed") == bits(tmp_path / "run")
 
 
-def test_the_replay_of_an_unfinished_run_is_gone_on_with(tmp_path):
-    half, other = tmp_path / "half", scenario(channel="correlated")
+@pytest.mark.parametrize("power", ["constant", "queue"])  # the second remembers its queues
+def test_the_replay_of_an_unfinished_run_is_gone_on_with(tmp_path, power):
+    half, other = tmp_path / "half", scenario(channel="correlated", power=power)
     run_in_part(half)
     run(other, tmp_path / "replayed", training_of=half)
     run(other, tmp_path / "run")
@@ -105,10 +108,11 @@ def test_a_run_may_go_on_while_it_is_replayed(tmp_path, monkeypatch):
     assert bits(tmp_path / "replayed") == bits(tmp_path / "run")
 
 
-def test_the_state_after_a_replay_is_that_of_the_run(tmp_path):
-    other = scenario(channel="correlated", training={"aggregator": "memory"})
+@pytest.mark.parametrize("power", ["constant", "queue"])  # the second spends by the channel
+def test_the_state_after_a_replay_is_that_of_the_run(tmp_path, power):
+    other = scenario(channel="correlated", power=power, training={"aggregator": "memory"})
     first = tmp_path / "first"
-    run(scenario(training={"aggregator": "memory"}), first)
+    run(scenario(power=power, training={"aggregator": "memory"}), first)
     run(other, tmp_path / "replayed", training_of=first)
     run(other, tmp_path / "run")
     left, right = (read_checkpoint(tmp_path / name) for name in ("replayed", "run"))

@@ -340,6 +340,32 @@ def test_one_per_cent_off_is_seen():
     assert worse.residual > 1e-4 > 1e-12 > float(solution.residual)
 
 
+def test_a_device_at_its_floor_counts_only_if_it_would_rather_rise():
+    draws, floor = 3, 0.05
+    least = -np.expm1(np.log1p(-floor) / draws)
+    omega = np.array([0.5 - 0.5 * least, 0.5 - 0.5 * least, least])
+    q = -np.expm1(draws * np.log1p(-omega))
+
+    def marginal(price):
+        return draws * (1.0 - omega) ** (draws - 1) * (price - 1.0 / q**2)
+
+    def certified(price):
+        # The other two are alike and at rest, so that all of the residual is the third's.
+        multiplier = float(marginal(price)[0])
+        args = (omega, multiplier, price, np.ones(1), draws, floor, least)
+        return multiplier, probabilities._certify(*args)
+
+    rising = np.array([2.0, 2.0, 2.0])  # at its floor it weighs 1/q^2 = 400
+    multiplier, answer = certified(rising)
+    wish = multiplier - marginal(rising)[2]
+    assert wish > 0.0
+    assert answer.residual == pytest.approx(wish * least / answer.objective)
+    falling = np.array([2.0, 2.0, 1000.0])
+    multiplier, answer = certified(falling)
+    assert marginal(falling)[2] > multiplier
+    assert answer.residual < 1e-12
+
+
 def test_an_answer_that_cannot_be_certified_says_so(monkeypatch):
     monkeypatch.setattr(probabilities, "TOLERANCE", -1.0)
     solution = optimal_probabilities([4.0, 30.0], weight=1.0, draws=1)

@@ -182,6 +182,19 @@ def test_evaluation_counts_the_whole_test_set():
     assert len(mine.chunks()) == 2  # 360 images: the last chunk is not full
 
 
+def test_a_cheap_report_is_of_a_fresh_minibatch_of_the_devices_own_data():
+    mine = trainer(model="softmax")
+    x = mine.initial_parameters
+    cheap = [mine.loss(x, 2, t, whole=False) for t in range(300)]
+    assert len(set(cheap)) == len(cheap)
+    assert cheap[7] == mine.loss(x, 2, 7, whole=False) != mine.loss(x, 3, 7, whole=False)
+    whole = mine.loss(x, 2, 0, whole=True)
+    assert whole == mine.loss(x, 2, 1, whole=True)
+    # Minibatches are drawn from all samples alike, so their losses average to that of all.
+    error = np.std(cheap, ddof=1) / len(cheap) ** 0.5
+    assert np.mean(cheap) == pytest.approx(whole, abs=4 * error)
+
+
 def test_training_learns():
     mine = trainer(steps=150, batch_size=30, learning_rate=0.2, model="softmax")
     x = mine.initial_parameters

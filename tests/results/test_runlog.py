@@ -217,6 +217,23 @@ def test_what_lies_beyond_the_count_is_cut_off_and_written_again_to_the_same_byt
     assert (tmp_path / ROUNDS).read_bytes() == content
 
 
+def test_a_log_of_an_earlier_version_keeps_its_columns_when_it_goes_on(tmp_path):
+    filled(tmp_path)
+    early = read_run(tmp_path).table.drop_columns(["feedback_s", "worst_power_w"])
+    with (tmp_path / ROUNDS).open("wb") as file:  # as a LogWriter does, without an end
+        file.write(early.schema.serialize())
+        for batch in early.to_batches():
+            file.write(batch.serialize())
+    log = LogWriter(tmp_path, length=(tmp_path / ROUNDS).stat().st_size)
+    log.add(trained(early.num_rows), airtime_s=0.5)
+    log.flush()
+    now = read_run(tmp_path)
+    assert now.table.column_names == early.column_names
+    # As text, for NaN is not equal to itself.
+    assert repr(now.table.to_pylist()[: early.num_rows]) == repr(early.to_pylist())
+    assert now.column("airtime_s").tolist() == [0.75] * early.num_rows + [0.5]
+
+
 def test_a_count_of_zero_starts_the_log_anew(tmp_path):
     filled(tmp_path)
     LogWriter(tmp_path, length=0)

@@ -282,6 +282,28 @@ def test_corollary_2s_inequality_holds_and_is_tight():
     assert uniform_probability(10**6, 10**6) / least_uniform_probability(10**6, 10**6) < 1 + 1e-6
 
 
+def test_the_corrected_bound_is_what_the_page_says_term_by_term():
+    smoothness, noise_sq, divergence_sq, devices, steps = 2.0, 0.7, 3.0, 5, 4
+    constants = ProblemConstants(
+        smoothness=smoothness, noise_sq=noise_sq, divergence_sq=divergence_sq, devices=devices,
+        steps=steps,
+    )  # fmt: skip
+    gamma, kappa, start_gap, inverse = 0.004, 1.5, 0.9, np.array([2.0, 6.0, 4.0])
+    found = corrected_bound(
+        constants, inverse, learning_rate=gamma, start_gap=start_gap, kappa=kappa
+    )
+    square = 30 * gamma**2 * steps**2 * smoothness**2
+    per_r = 4 * gamma * smoothness * steps * kappa / devices
+    c = 1 - square - per_r * 5 * (2 + square)
+    assert found.c == pytest.approx(c) and found.conditions_met
+    assert found.start == pytest.approx(2 * start_gap / (c * gamma * steps * 3))
+    drift = 5 * gamma**2 * steps * smoothness**2 * (noise_sq + 6 * steps * divergence_sq) / c
+    assert found.drift == pytest.approx(drift * (1 + per_r * 3))
+    each = 2 * smoothness * gamma / (c * devices)
+    assert found.noise == pytest.approx(each * noise_sq * 4)
+    assert found.heterogeneity == pytest.approx(each * 4 * kappa * steps * divergence_sq * 3)
+
+
 def test_a_step_beyond_the_conditions_is_said_and_may_make_the_bound_infinite():
     constants = TWO_QUADRATICS.constants(1)
     far = corrected_bound(constants, [2.0], learning_rate=1.0, start_gap=1.0)
