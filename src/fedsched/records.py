@@ -44,7 +44,8 @@ class Cohort:
     """
 
     device: NDArray[np.int64]  # indices, ascending
-    weight: NDArray[np.float64]  # p_n / q_n, shape as device
+    # p_n / q_n where a design draws; others average, count draws or weigh by Des Raj's estimator.
+    weight: NDArray[np.float64]  # shape as device
 
     @property
     def size(self) -> int:
