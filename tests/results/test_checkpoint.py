@@ -88,6 +88,7 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_it_used(tmp_path, ca
             assert_same(read_checkpoint(tmp_path), checkpoint(5))
         (record,) = caplog.records
         assert "checkpoint-000000010.npz does not match its checksum" in record.getMessage()
+        assert "the one of round 5 takes its place" in record.getMessage()
 
 
 def test_if_all_are_damaged_there_is_none_and_each_is_named(tmp_path, caplog):
@@ -95,6 +96,9 @@ def test_if_all_are_damaged_there_is_none_and_each_is_named(tmp_path, caplog):
         write_checkpoint(tmp_path, checkpoint(number)).write_bytes(b"nothing")
     assert read_checkpoint(tmp_path) is None
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    for record, number in zip(caplog.records, (10, 5), strict=True):
+        assert f"checkpoint-{number:09d}.npz does not match" in record.getMessage()
+        assert "no earlier one is sound, and without one a run starts anew" in record.getMessage()
 
 
 def test_a_damaged_checkpoint_of_a_later_round_never_pushes_out_a_sound_one(tmp_path):

@@ -64,17 +64,24 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
 
 def read_checkpoint(folder: Path, *, before: int | None = None) -> Checkpoint | None:
     """The newest checkpoint whose checksum holds, of a round below ``before``; None if none is."""
+    found, damaged = None, []
     for path in reversed(_all(folder)):
         if before is not None and path.name >= f"checkpoint-{before:09d}.npz":
             continue
         digest, _, content = path.read_bytes().partition(b"\n")
         if hashlib.sha256(content).hexdigest().encode() == digest:
-            return _unpack(content)
-        _log.warning(
-            "%s does not match its checksum and is passed over; the run goes on from the "
-            "checkpoint before it", path,
-        )  # fmt: skip
-    return None
+            found = _unpack(content)
+            break
+        damaged.append(path)
+    # Told at the end, for only now it is known what takes their place.
+    instead = (
+        "no earlier one is sound, and without one a run starts anew"
+        if found is None
+        else f"the one of round {found.round} takes its place"
+    )
+    for path in damaged:
+        _log.warning("%s does not match its checksum and is passed over; %s", path, instead)
+    return found
 
 
 def rounds_done(folder: Path) -> int:
