@@ -319,7 +319,7 @@ def test_no_devices_are_refused(policy):
 
 def test_a_floor_that_cannot_be_met_is_refused():
     policy = lyapunov(FixedSize(1), floor=0.5)
-    with pytest.raises(InputError, match=r"floor 0.5 asks too much: 12 devices"):
+    with pytest.raises(InputError, match=r"floor \(qmin\) 0.5 asks too much: 12 devices"):
         policy.decide(np.ones(DEVICES), policy.init(DEVICES))
 
 

@@ -25,6 +25,7 @@ __all__ = [
 
 # What could be gained, to first order and relative to the objective, before a solve is doubted.
 TOLERANCE = 1e-9
+_ROUNDING = 1e-12  # of sums over very many devices
 
 
 def optimal_probabilities(
@@ -160,7 +161,8 @@ def _fixed_size(b: PerDevice, a: PerDevice, size: float, floor: float) -> _Answe
     off = np.where(q <= floor, np.minimum(off, 0.0), np.where(q >= 1.0, np.maximum(off, 0.0), off))
     objective = float((a / q + b * q).sum())
     residual = float((np.abs(off) * q).sum()) / objective
-    return _Answer(q, None, objective, nu, max(residual, abs(float(q.sum()) / size - 1.0)))
+    missing = _missing(float(q.sum()), min(size, float(len(q))))
+    return _Answer(q, None, objective, nu, max(residual, missing))
 
 
 def _prepare(
@@ -240,8 +242,14 @@ def _certify(
             off = np.where(at_floor, np.minimum(off, 0.0), off)
         residual += float(np.abs(off, out=off).dot(w))
         objective += float(ratio.sum()) + float(b.dot(q_b))
-    residual = max(residual / objective, abs(float(omega.sum()) - 1.0))
+    residual = max(residual / objective, _missing(float(omega.sum()), 1.0))
     return _Answer(q, omega, objective, multiplier, residual, minima, certified)
+
+
+def _missing(total: float, wanted: float) -> float:
+    """How far a sum is off, in parts of it; 0 where it is rounding."""
+    off = abs(total / wanted - 1.0)
+    return off if off > _ROUNDING else 0.0
 
 
 def _summing_to_one(omega: PerDevice, least: float) -> PerDevice:
