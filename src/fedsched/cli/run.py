@@ -89,15 +89,16 @@ def command(
         )
     if training_of is not None:
         read_manifest(Path(training_of))  # also where the run has begun and needs it no more
+    place = output_folder("out", out)
     if alone and engine == "local":
         # Torch and the data are loaded only once the scenario is known to be sound.
         from fedsched.experiment import run
 
         only = scenarios[0]
         label = f"{only.policy.kind}, m = {only.policy.draws}"
-        with live_progress(label, output_folder("out", out)) as progress:
+        with live_progress(label, place) as progress:
             done = run(
-                only, out, workers=workers, torch_device=device, progress=progress,
+                only, place, workers=workers, torch_device=device, progress=progress,
                 tensorboard=log == "tensorboard", training_of=training_of,
             )  # fmt: skip
         _print(scenario, {only.policy.kind: (only, done)})
@@ -107,7 +108,7 @@ def command(
         Job(
             name=run_name(each),
             scenario=each,
-            folder=Path(out) / run_name(each),
+            folder=place / run_name(each),
             device=device,
             tensorboard=log == "tensorboard",
         )
