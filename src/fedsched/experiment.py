@@ -259,7 +259,7 @@ def _set_length(folder: Path, scenario: Scenario) -> None:
         if done == there.rounds < here.rounds:
             why = "the last measured out of turn, which is not part"
         elif done == here.rounds < there.rounds:
-            why = "the last not measured, which is the last measurement"
+            why = "the last not measured, as it is at the end"
     if why is not None:
         raise InputError(
             f"out: {str(folder)!r} has run {done} rounds, {why} of a run with run.rounds = "
