@@ -123,6 +123,13 @@ def test_the_ranking_is_compared_with_runs(scenario, tmp_path):
     assert len(told["candidates"]) == 4
 
 
+def test_a_patience_with_nothing_to_measure_is_refused(scenario):
+    said = run(scenario, "--patience", 1).exception
+    assert isinstance(said, InputError)
+    assert "patience = 1" in str(said) and "--compare" in str(said)
+    assert "patience must be" in str(run(scenario, "--patience", 0, "--compare", ".").exception)
+
+
 def test_a_run_of_another_program_is_one_of_those_left_out(scenario, tmp_path):
     runs = tmp_path / "runs"
     for each in load_scenarios(scenario):

@@ -81,4 +81,5 @@ def test_bad_names_and_targets_are_refused_before_anything_runs(tmp_path):
     assert isinstance(refused("--scale", "huge"), UnknownNameError)
     assert isinstance(refused("--aggregator", "average"), UnknownNameError)
     assert isinstance(refused("--target", "7"), InputError)
+    assert "leave out --scale" in str(refused("some.toml", "--scale", "small"))
     assert list(tmp_path.iterdir()) == []

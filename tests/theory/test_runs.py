@@ -88,6 +88,13 @@ def test_a_run_that_the_bounds_are_not_about_is_refused_by_its_field(
         bound_of_run(tmp_path / "run", devices=2, batches=4)
 
 
+def test_a_run_that_left_updates_out_is_refused(tmp_path):
+    training = {**TABLE["training"], "learning_rate": 1e38}
+    run(scenario_from({**TABLE, "training": training}), tmp_path / "run")
+    with pytest.raises(InputError, match=r"left out \d+ updates that were not finite"):
+        bound_of_run(tmp_path / "run", devices=2, batches=4)
+
+
 def test_a_list_of_equal_sizes_is_no_reason_to_refuse(folder, tmp_path):
     data = {**TABLE["data"], "samples": [60] * 6}
     run(scenario_from({**TABLE, "data": data}), tmp_path / "run")

@@ -15,6 +15,7 @@ from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.results.figures import FIGURE_SUFFIXES, save_figure
 from fedsched.results.files import output_path
+from fedsched.results.report import PATIENCE
 
 __all__ = ["command"]
 
@@ -46,13 +47,17 @@ __all__ = ["command"]
     default=0.9,
     help="Test accuracy. Predicted times are relative, the same for all; --compare measures to it.",
 )
-@click.option("--patience", default=3, help="Measurements a crossing must last, for --compare.")
+@click.option(
+    "--patience",
+    type=int,
+    help=f"Measurements a crossing must last, for --compare.  [default: {PATIENCE}]",
+)
 @click.option("--plot", metavar="FILE", help=f"Draw the trade-off: {', '.join(FIGURE_SUFFIXES)}.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     scenario: tuple[str, ...], rounds: int, computation_s: float | None, step: str,
     weight: float | None, top: int, compare: tuple[str, ...], target: float,
-    patience: int, plot: str | None, as_json: bool,
+    patience: int | None, plot: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Rank ways to schedule the file SCENARIO by predicted time to a target, without training.
 
@@ -81,6 +86,12 @@ def command(
     whole_number("top", top)
     if not 0.0 < target < 1.0:
         raise InputError(f"target must lie in (0, 1), got {target:g}; it is a test accuracy")
+    if patience is not None and not compare:
+        raise InputError(
+            f"patience = {patience} says how a run reaches the target, and there is no run to "
+            "measure; name runs with --compare, or leave out --patience"
+        )
+    patience = PATIENCE if patience is None else whole_number("patience", patience)
     if plot is not None:
         output_path("plot", plot, FIGURE_SUFFIXES)
     sys.path.insert(0, str(Path.cwd()))

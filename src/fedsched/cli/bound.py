@@ -90,6 +90,11 @@ def _print(run: str, found: "RunBound") -> None:
         f"steps sure to be allowed: {found.printed_step_limit:.3g} by Theorem 1, {limit:.3g} by "
         f"the corrected bound, which may hold beyond it; the run's is {found.learning_rate:g}"
     )
+    if found.ended_early:
+        click.echo(
+            f"the run ended by run.stop_accuracy, so chance chose its {found.rounds} rounds; the "
+            "bounds are for a number of rounds fixed beforehand"
+        )
     places = np.unique(np.linspace(0, len(found.measured_round) - 1, 6).round().astype(int))
     shown = ", ".join(
         f"{found.measured_gradient_sq[place]:.4g} after {found.measured_round[place]}"

@@ -47,7 +47,7 @@ def scale_scenario(scale: str, policy: dict[str, Any]) -> Scenario:
 
 @click.command("compare", context_settings={"show_default": True})
 @click.argument("scenario", required=False)
-@click.option("--scale", default="smoke", help=f"Without SCENARIO: {', '.join(SCALES)}.")
+@click.option("--scale", help=f"Without SCENARIO: {', '.join(SCALES)}.  [default: smoke]")
 @click.option("--policies", metavar="NAME,...", help="Which to compare.  [default: all]")
 @click.option("--target", type=float, help="Test accuracy.  [default: of the scale, or 0.9]")
 @click.option("--aggregator", help="sum or memory (MIFA).  [default: the scenario's]")
@@ -56,7 +56,7 @@ def scale_scenario(scale: str, policy: dict[str, Any]) -> Scenario:
 @click.option("--processes", default=min(2, os.cpu_count() or 1), help="Runs side by side.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    scenario: str | None, scale: str, policies: str | None, target: float | None,
+    scenario: str | None, scale: str | None, policies: str | None, target: float | None,
     aggregator: str | None, power: str | None, out: str, processes: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Train with every policy on the same data and channel draws, and compare the clocks.
@@ -66,6 +66,12 @@ def command(
     """
     began = time.perf_counter()
     whole_number("processes", processes)
+    if scenario is not None and scale is not None:
+        raise InputError(
+            f"scale = {scale!r} is for the built-in scenario, and {scenario!r} has rounds of its "
+            "own; leave out --scale, or the file"
+        )
+    scale = scale or "smoke"
     if scale not in SCALES:
         raise UnknownNameError("scale", scale, SCALES)
     sys.path.insert(0, str(Path.cwd()))  # where models and data of the user's own are found

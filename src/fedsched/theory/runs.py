@@ -59,6 +59,7 @@ class RunBound:
     start_gap: float  # f(x_0), since no loss is below 0
     measured_round: NDArray[np.int64]
     measured_gradient_sq: Values
+    ended_early: bool = False  # by run.stop_accuracy, so that luck chose the number of rounds
 
     def printed(self, learning_rate: float | None = None) -> Bound:
         """Theorem 1 at the run's step, or at another."""
@@ -96,6 +97,7 @@ class RunBound:
         names = ("smoothness", "noise_sq", "divergence_sq")
         return {
             "rounds": self.rounds,
+            "ended_early": self.ended_early,
             "learning_rate": self.learning_rate,
             "devices": self.constants.devices,
             "steps": self.constants.steps,
@@ -157,6 +159,11 @@ def bound_of_run(
             "at models; name the folder the run was made in, or run it again"
         )
     _check_bounded(scenario, bits)
+    if rejected := int(log.column("rejected").sum()):
+        raise InputError(
+            f"{str(folder)!r} left out {rejected} updates that were not finite, and the bounds are "
+            "for runs that use every update; train with a smaller training.learning_rate"
+        )
     q = schedule_probabilities(scenario, bits=bits, rounds=log.rounds)
     if not (q > 0.0).all():
         t = int(np.argmin(q.min(axis=1)))
@@ -242,6 +249,7 @@ def _measured(
         start_gap=found[0].loss,
         measured_round=measured,
         measured_gradient_sq=np.array([gradients[t] for t in measured.tolist()]),
+        ended_early=log.rounds < scenario.run.rounds,
     )
 
 
