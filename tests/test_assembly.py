@@ -3,8 +3,8 @@
 import pytest
 
 from fedsched.assembly import policy_of
-from fedsched.config import scenario_from
 from fedsched.core.uplink import PAPER_UPLINK
+from fedsched.scenario import scenario_from
 
 
 @pytest.mark.parametrize(

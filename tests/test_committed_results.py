@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from fedsched.assembly import policy_of, uplink_of
-from fedsched.config import run_name, scenario_from
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.reproduction.scales import make_scale
 from fedsched.results.analysis import curve_of, reach
 from fedsched.results.groups import group_runs, mean_reach, paired_speedup
 from fedsched.results.runlog import read_run
+from fedsched.scenario import run_name, scenario_from
 from fedsched.simulation import schedule
 from fedsched.wireless import make_channel
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fedsched.config import Scenario
 from fedsched.errors import InputError
+from fedsched.scenario import Scenario
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

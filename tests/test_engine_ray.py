@@ -17,11 +17,12 @@ from pathlib import Path
 import pytest
 
 from fedsched import engines
-from fedsched.config import load_scenarios, run_name, scenario_from
 from fedsched.engines import Job, run_jobs
 from fedsched.errors import InputError, MissingExtraError
 from fedsched.experiment import run
 from fedsched.results.checkpoint import rounds_done
+from fedsched.scenario import run_name, scenario_from
+from fedsched.scenario_file import load_scenarios
 
 ROUNDS = 300
 GRID = f"""

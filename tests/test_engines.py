@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from fedsched.config import scenario_from
 from fedsched.engines import Job, run_jobs
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.results.checkpoint import rounds_done
 from fedsched.results.files import alone
 from fedsched.results.runlog import read_run
+from fedsched.scenario import scenario_from
 
 
 def job(folder, name, *, rounds=4):
@@ -81,7 +81,7 @@ def test_a_process_that_dies_takes_no_other_run_with_it(tmp_path, monkeypatch):
 SWEEP = """
 import json
 from pathlib import Path
-from fedsched.config import scenario_from
+from fedsched.scenario import scenario_from
 from fedsched.engines import Job, run_jobs
 from fedsched.errors import InputError, UnknownNameError
 

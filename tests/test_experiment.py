@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from fedsched import experiment
-from fedsched.config import scenario_from
 from fedsched.errors import InputError, RunLogError
 from fedsched.experiment import run
 from fedsched.learning.dataset import load_dataset
@@ -31,6 +30,7 @@ from fedsched.results.runlog import (
     read_manifest,
     read_run,
 )
+from fedsched.scenario import scenario_from
 from fedsched.wireless import Trace, make_channel, record, write_trace
 
 ROUNDS_IN_ALL, CHECKPOINT_EVERY = 30, 4

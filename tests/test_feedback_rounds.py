@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fedsched import experiment
-from fedsched.config import scenario_from
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.updates import Evaluation, LocalUpdate
+from fedsched.scenario import scenario_from
 from fedsched.scheduling.policies import POLICIES, Need, make_policy
 from fedsched.scheduling.policies.loss_based import Oort
 from fedsched.simulation import schedule, train

@@ -5,12 +5,12 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from fedsched.config import scenario_from
 from fedsched.errors import InputError, RunLogError
 from fedsched.experiment import run
 from fedsched.learning.local import LocalTrainer
 from fedsched.results.checkpoint import read_checkpoint, rounds_done
 from fedsched.results.runlog import MODEL, ROUNDS, pack_run, read_manifest, read_run
+from fedsched.scenario import scenario_from
 
 
 def scenario(policy="uniform", channel="heterogeneous", power=None, **changes):

@@ -15,7 +15,6 @@ Example:
     [5, 3, 1, 4, 1]
 """
 
-from fedsched.config import Scenario, load_scenario
 from fedsched.core.power import optimal_power
 from fedsched.core.probabilities import (
     fixed_size_probabilities,
@@ -26,6 +25,8 @@ from fedsched.core.solution import Solution, Status
 from fedsched.core.uplink import PAPER_UPLINK, Uplink
 from fedsched.errors import FedschedError
 from fedsched.records import Cohort, Decision, ScheduledRound
+from fedsched.scenario import Scenario
+from fedsched.scenario_file import load_scenario
 from fedsched.scheduling.designs import AbstractDesign, make_design
 from fedsched.scheduling.policies import AbstractPolicy, make_policy
 from fedsched.simulation import schedule

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fedsched.config import Scenario
 from fedsched.core.uplink import Uplink
 from fedsched.learning.spec import TrainerSpec
 from fedsched.records import PerDevice
+from fedsched.scenario import Scenario
 from fedsched.scheduling.policies import AbstractPolicy, make_policy, policy_info, reads_of
 from fedsched.wireless import AbstractChannel, Trace
 

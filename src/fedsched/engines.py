@@ -20,10 +20,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-from fedsched.config import Scenario
 from fedsched.core.checks import whole_number
 from fedsched.errors import FedschedError, InputError, UnknownNameError, require
 from fedsched.results.checkpoint import rounds_done
+from fedsched.scenario import Scenario
 
 __all__ = ["ENGINES", "Job", "Outcome", "run_jobs"]
 

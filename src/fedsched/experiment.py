@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fedsched.assembly import about_run, about_trace, policy_of, trainer_spec_of, uplink_of
-from fedsched.config import Scenario, differences, scenario_from
 from fedsched.errors import InputError, RunLogError
 from fedsched.learning.pool import AbstractTrainingPool, training_pool
 from fedsched.records import TrainedRound
@@ -33,6 +32,7 @@ from fedsched.results.runlog import (
     write_manifest,
 )
 from fedsched.results.tensorboard import EventFollower, events_are_current, write_events
+from fedsched.scenario import Scenario, differences, scenario_from
 from fedsched.simulation import ScheduleState, start, train
 from fedsched.wireless import AbstractChannel, make_channel
 from fedsched.wireless.clock import round_airtime_s

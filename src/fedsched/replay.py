@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from fedsched.assembly import about_run, policy_of, uplink_of
-from fedsched.config import Scenario, differences
 from fedsched.errors import InputError, RunLogError
 from fedsched.records import ScheduledRound, TrainedRound
 from fedsched.results.checkpoint import read_checkpoint, write_checkpoint
 from fedsched.results.runlog import MANIFEST, LogWriter, RunLog, read_run, write_manifest
+from fedsched.scenario import Scenario, differences
 from fedsched.scheduling.policies import Need
 from fedsched.simulation import schedule
 from fedsched.wireless import AbstractChannel

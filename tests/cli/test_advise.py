@@ -5,10 +5,11 @@ import pytest
 from click.testing import CliRunner
 
 from fedsched.cli.advise import command
-from fedsched.config import load_scenarios, run_name
 from fedsched.errors import InputError
 from fedsched.experiment import run as train
 from fedsched.results.runlog import MANIFEST
+from fedsched.scenario import run_name
+from fedsched.scenario_file import load_scenarios
 
 SCENARIO = """
 [run]

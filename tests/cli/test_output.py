@@ -12,8 +12,8 @@ from fedsched.cli.output import (
     print_table,
     track,
 )
-from fedsched.config import scenario_from
 from fedsched.engines import Job
+from fedsched.scenario import scenario_from
 
 
 def test_json_is_one_strict_object(capsys):

@@ -12,8 +12,8 @@ from flwr.serverapp import ServerApp
 from flwr.simulation import run_simulation
 
 from fedsched.assembly import policy_of, trainer_spec_of, uplink_of
-from fedsched.config import load_scenario
 from fedsched.flower import ChannelClientApp, ChannelStrategy, SimulatedGain, assignment_of
+from fedsched.scenario_file import load_scenario
 
 PLACE = Path(os.environ["FEDSCHED_PLACE"])
 SCENARIO = load_scenario(PLACE / "scenario.toml")

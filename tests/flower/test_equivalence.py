@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsched.config import load_scenario
 from fedsched.experiment import run
 from fedsched.results.checkpoint import read_checkpoint
 from fedsched.results.runlog import read_run
+from fedsched.scenario_file import load_scenario
 
 SCENARIO = """
 [run]

@@ -12,13 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 from fedsched.cli.reproduce import command
-from fedsched.config import expand, run_name
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.reproduction import paper
 from fedsched.reproduction.scales import make_scale
 from fedsched.reproduction.targets import TARGETS
 from fedsched.results.groups import group_runs
 from fedsched.results.runlog import read_run
+from fedsched.scenario import run_name
+from fedsched.scenario_file import expand
 
 SMOKE = make_scale("smoke", None)
 # Curves and legend entries each panel must have; the budget and the envelope are counted.

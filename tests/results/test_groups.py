@@ -3,9 +3,9 @@
 import pytest
 from tests.results.report_runs import manifest, run_log, table
 
-from fedsched.config import scenario_from
 from fedsched.results.analysis import curve_of, reach
 from fedsched.results.groups import _LATER, baseline_of, group_runs, paired_speedup
+from fedsched.scenario import scenario_from
 
 
 def log(kind, *, draws=10, seed=1, unread=(), **policy):

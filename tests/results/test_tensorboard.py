@@ -5,12 +5,12 @@ import time
 import numpy as np
 import pytest
 
-from fedsched.config import scenario_from
 from fedsched.engines import Job, run_jobs
 from fedsched.errors import MissingExtraError
 from fedsched.experiment import run
 from fedsched.results.runlog import read_run
 from fedsched.results.tensorboard import EVENTS, EventFollower, events_are_current, write_events
+from fedsched.scenario import scenario_from
 
 SCENARIO = scenario_from(
     {

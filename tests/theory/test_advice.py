@@ -5,13 +5,14 @@ import pytest
 import scipy.stats
 from tests.results.report_runs import write_grid
 
-from fedsched.config import expand, scenario_from
 from fedsched.errors import InputError
 from fedsched.learning.dataset import load_dataset
 from fedsched.learning.models import build_model, flatten
 from fedsched.learning.partition import Partition, index_by_class
 from fedsched.results.analysis import curve_of, reach
 from fedsched.results.collect import collect_runs
+from fedsched.scenario import scenario_from
+from fedsched.scenario_file import expand
 from fedsched.theory.advice import (
     candidates,
     measured_time,

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from fedsched.config import scenario_from
 from fedsched.errors import InputError, RunLogError
 from fedsched.experiment import run
 from fedsched.learning.dataset import load_dataset
 from fedsched.learning.partition import Partition, index_by_class
 from fedsched.results.runlog import MODEL, pack_run
+from fedsched.scenario import scenario_from
 from fedsched.theory.runs import bound_of_run
 
 TABLE = {

@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from fedsched.cli.output import print_json, print_table, track
-from fedsched.config import Scenario, load_scenarios, scenario_from
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.results.figures import FIGURE_SUFFIXES, save_figure
 from fedsched.results.files import output_path
 from fedsched.results.report import PATIENCE
+from fedsched.scenario import Scenario, scenario_from
+from fedsched.scenario_file import load_scenarios
 
 __all__ = ["command"]
 

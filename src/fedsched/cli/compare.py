@@ -11,7 +11,6 @@ import click
 import numpy as np
 
 from fedsched.cli.output import grid_progress, print_json, print_table
-from fedsched.config import Scenario, load_scenario, scenario_from
 from fedsched.core.checks import whole_number
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.engines import Job, run_jobs
@@ -20,6 +19,8 @@ from fedsched.results.analysis import curve_of, reach
 from fedsched.results.files import output_folder
 from fedsched.results.report import write_report
 from fedsched.results.runlog import RunLog, read_run
+from fedsched.scenario import Scenario, scenario_from
+from fedsched.scenario_file import load_scenario
 from fedsched.scheduling.policies import policy_info, policy_names
 
 __all__ = ["command", "comparison_row"]

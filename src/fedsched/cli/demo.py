@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from fedsched.cli.output import grid_progress, print_json, print_table
-from fedsched.config import Scenario, scenario_from
 from fedsched.core.checks import whole_number
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.engines import Job, run_jobs
@@ -18,6 +17,7 @@ from fedsched.results.figures import accuracy_figure, save_figure
 from fedsched.results.files import output_folder
 from fedsched.results.report import write_report
 from fedsched.results.runlog import RunLog, read_run
+from fedsched.scenario import Scenario, scenario_from
 
 __all__ = ["command"]
 

@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from fedsched.cli.output import grid_progress, track
-from fedsched.config import Scenario, run_name
 from fedsched.core.checks import whole_number
 from fedsched.engines import ENGINES, Job, run_jobs
 from fedsched.errors import FedschedError, InputError, UnknownNameError
@@ -23,6 +22,7 @@ from fedsched.results.figures import save_figure
 from fedsched.results.files import atomic_path, output_folder
 from fedsched.results.groups import group_runs
 from fedsched.results.runlog import MANIFEST, read_run
+from fedsched.scenario import Scenario, run_name
 
 __all__ = ["command"]
 

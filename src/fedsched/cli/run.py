@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from fedsched.cli.output import grid_progress, live_progress, print_table
-from fedsched.config import Scenario, is_sweep, load_scenarios, run_name, scenario_from
 from fedsched.core.checks import whole_number
 from fedsched.engines import ENGINES, Job, run_jobs
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.results.files import output_folder
 from fedsched.results.runlog import RunLog, read_manifest, read_run
+from fedsched.scenario import Scenario, run_name, scenario_from
+from fedsched.scenario_file import is_sweep, load_scenarios
 
 __all__ = ["command"]
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedsched.config import Scenario, expand
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.reproduction import drawing, paper
 from fedsched.reproduction.scales import Scale
@@ -14,6 +13,8 @@ from fedsched.results.analysis import Reach
 from fedsched.results.envelope import envelope
 from fedsched.results.groups import Group, mean_reach, paired_speedup
 from fedsched.results.tally import ScheduleTally
+from fedsched.scenario import Scenario
+from fedsched.scenario_file import expand
 from fedsched.scheduling.policies import make_policy
 from fedsched.simulation import schedule
 from fedsched.wireless import make_channel

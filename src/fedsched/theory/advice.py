@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.assembly import policy_of, trainer_spec_of, uplink_of
-from fedsched.config import PolicySection, Scenario, scenario_from
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError, require
 from fedsched.randomness import stream
@@ -35,6 +34,7 @@ from fedsched.results.analysis import Reach, curve_of, reach
 from fedsched.results.envelope import Segment, envelope
 from fedsched.results.runlog import RunLog
 from fedsched.results.tally import ScheduleTally
+from fedsched.scenario import PolicySection, Scenario, scenario_from
 from fedsched.simulation import schedule
 from fedsched.wireless import make_channel
 from fedsched.wireless.clock import round_airtime_s

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.assembly import policy_of, trainer_spec_of, uplink_of
-from fedsched.config import Scenario, scenario_from
 from fedsched.core.checks import whole_number
 from fedsched.errors import InputError, RunLogError
 from fedsched.randomness import stream
 from fedsched.results.checkpoint import read_checkpoint
 from fedsched.results.runlog import MODEL, PACKED, RunLog, read_run
+from fedsched.scenario import Scenario, scenario_from
 from fedsched.scheduling.policies import AbstractChoicePolicy
 from fedsched.simulation import schedule, train
 from fedsched.theory.bounds import (
