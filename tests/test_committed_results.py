@@ -18,7 +18,7 @@ from fedsched.wireless import make_channel
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / "results" / "cifar10"
-PARTS = ("runs", "more-seeds", "designs")
+PARTS = ("runs", "designs")
 RUNS = [folder for part in PARTS for folder in sorted((PLACE / part).glob("*"))]
 PAPER = make_scale("paper", None)
 ROUNDS = 200  # of each schedule made again
