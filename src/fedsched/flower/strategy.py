@@ -4,7 +4,6 @@ gains -> decision -> cohort -> messages -> replies -> weighted sum -> run log an
 """
 
 import copy
-import dataclasses
 import logging
 import math
 import time
@@ -19,8 +18,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
 from numpy.typing import NDArray
 
-from fedsched.core.checks import positive_number, whole_number
-from fedsched.core.uplink import PAPER_UPLINK, Uplink
+from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.flower.exchange import content_of, exchange
 from fedsched.flower.federation import FederationState, Scheduler
@@ -35,17 +33,15 @@ from fedsched.flower.protocol import (
     mean_metrics,
     number_in,
 )
-from fedsched.flower.settings import described, refuse_shares
+from fedsched.flower.settings import Settings
 from fedsched.randomness import stream
 from fedsched.records import ScheduledRound, TrainedRound
-from fedsched.scheduling.policies import AbstractPolicy, make_policy
+from fedsched.scheduling.policies import AbstractPolicy
 
 __all__ = ["ChannelStrategy"]
 
 _log = logging.getLogger("flwr.fedsched")  # shown beside Flower's own lines
 _POLL_S = 1.0
-_ACCURACY = ("accuracy", "eval_acc", "test_accuracy", "acc")
-_LOSS = ("loss", "eval_loss", "test_loss")
 _TRAIN_LOSS = ("train_loss", "train-loss", "loss")
 
 
@@ -113,30 +109,17 @@ class ChannelStrategy(Strategy):
         accuracy: str | None = None,
         loss: str | None = None,
     ) -> None:
-        whole_number("draws", draws)
-        whole_number("seed", seed, least=0)
-        whole_number("min_nodes", min_nodes)
-        whole_number("max_age_rounds", max_age_rounds, least=0)
-        positive_number("query_timeout_s", query_timeout_s)
-        positive_number("budget_w", budget_w)
-        if not 0.0 <= fraction_evaluate <= 1.0:
-            raise InputError(f"fraction_evaluate must lie in [0, 1], got {fraction_evaluate}")
-        self._given, self._draws, self._options = policy, draws, dict(options or {})
-        refuse_shares(policy, self._options)
-        self._uplink_given, self._budget_w = uplink, budget_w
-        self._seed, self._folder_path = seed, Path(folder)
-        self._optimiser_given = optimiser
+        self._settings = Settings(
+            policy=policy, folder=Path(folder), seed=seed, draws=draws, uplink=uplink,
+            budget_w=budget_w, options=dict(options or {}), optimiser=optimiser,
+            min_nodes=min_nodes, max_age_rounds=max_age_rounds, query_timeout_s=query_timeout_s,
+            fraction_evaluate=fraction_evaluate, accuracy=accuracy, loss=loss,
+        )  # fmt: skip
         self._optimiser = None if optimiser is None else ServerOptimiser(optimiser)
-        self._min_nodes, self._max_age_rounds = min_nodes, max_age_rounds
-        self._query_timeout_s, self._fraction_evaluate = query_timeout_s, fraction_evaluate
-        self._accuracy_names = _ACCURACY if accuracy is None else (accuracy,)
-        self._loss_names = _LOSS if loss is None else (loss,)
         self._timeout_s = 3600.0
         self._state = FederationState()
         self._model: Arrays = {}
         self._now: _Outcome | None = None
-        if isinstance(policy, str):  # refuse a bad name or option now, not after the nodes came
-            self._make_policy(PAPER_UPLINK)
 
     # --- the run -------------------------------------------------------------------------------
 
@@ -163,26 +146,31 @@ class ChannelStrategy(Strategy):
         """
         self._timeout_s = timeout
         self._state, self._now = FederationState(), None
-        if self._optimiser_given is not None:  # a copy, so that every start begins without moments
-            self._optimiser = ServerOptimiser(copy.deepcopy(self._optimiser_given))
+        given = self._settings
+        if given.optimiser is not None:  # a copy, so that every start begins without moments
+            self._optimiser = ServerOptimiser(copy.deepcopy(given.optimiser))
         self._model = arrays_of(initial_arrays)
-        self._uplink = self._make_uplink()
+        uplink = given.uplink_for(self._model)
         self._scheduler = Scheduler(
-            policy=self._make_policy(self._uplink),
-            uplink=self._uplink,
-            seed=self._seed,
-            max_age_rounds=self._max_age_rounds,
-            query_timeout_s=self._query_timeout_s,
+            policy=given.make_policy(uplink),
+            uplink=uplink,
+            seed=given.seed,
+            max_age_rounds=given.max_age_rounds,
+            query_timeout_s=given.query_timeout_s,
         )
+        about = {
+            "update_bits": uplink.bits,
+            "model": [[name, *each.shape] for name, each in self._model.items()],
+        }
         self.summary()
         result = Result()
-        with RunFolder(self._folder_path, self._scenario(num_rounds), self._about()) as folder:
+        with RunFolder(given.folder, given.scenario(uplink, num_rounds), about) as folder:
             self._restore(folder)
             if self._state.round == 0 and evaluate_fn is not None:
                 first = evaluate_fn(0, record_of(self._model))
                 if first is not None:
                     result.evaluate_metrics_serverapp[0] = first
-            least = self._min_nodes
+            least = given.min_nodes
             while self._state.round < num_rounds:
                 self._wait_for_nodes(grid, least)
                 least = 1
@@ -240,8 +228,8 @@ class ChannelStrategy(Strategy):
                 parameters=np.empty(0, dtype=np.float32),
                 rejected=now.lost,
                 train_loss=now.train_loss,
-                accuracy=number_in(metrics, self._accuracy_names),
-                test_loss=number_in(metrics, self._loss_names),
+                accuracy=number_in(metrics, self._settings.accuracy_names),
+                test_loss=number_in(metrics, self._settings.loss_names),
                 worst_power_w=state.worst_power_w,
             ),
             {
@@ -263,7 +251,7 @@ class ChannelStrategy(Strategy):
         )
         if self._optimiser is not None:
             self._optimiser.restore(saved.memory, list(self._model))
-        _log.info("going on after round %d of %s", saved.round, self._folder_path)
+        _log.info("going on after round %d of %s", saved.round, self._settings.folder)
 
     # --- training ------------------------------------------------------------------------------
 
@@ -277,7 +265,7 @@ class ChannelStrategy(Strategy):
         state = replace(self._state, round=t)
         awake = state.fleet.awake(online, t)
         state = self._scheduler.learn_gains(state, grid, awake)
-        present = state.fleet.present(awake, t, self._max_age_rounds)
+        present = state.fleet.present(awake, t, self._settings.max_age_rounds)
         scheduled, self._state = self._scheduler.schedule(state, grid, present, arrays)
         device = scheduled.cohort.device
         nodes = tuple(state.fleet.node[n] for n in device)
@@ -363,14 +351,14 @@ class ChannelStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Ask a share of the present nodes, drawn from the seed; none by default."""
-        if self._fraction_evaluate == 0.0:
+        if self._settings.fraction_evaluate == 0.0:
             return []
         t = server_round - 1
         fleet = self._state.fleet
         there = set(fleet.awake(grid.get_node_ids(), t))
         nodes = [node for node in fleet.node if node in there]
-        count = math.ceil(self._fraction_evaluate * len(nodes))
-        chosen = stream(self._seed, "evaluation", t).permutation(len(nodes))[:count]
+        count = math.ceil(self._settings.fraction_evaluate * len(nodes))
+        chosen = stream(self._settings.seed, "evaluation", t).permutation(len(nodes))[:count]
         content: Records = {
             "arrays": arrays,
             "config": ConfigRecord({**config, "server-round": server_round}),
@@ -391,40 +379,5 @@ class ChannelStrategy(Strategy):
 
     def summary(self) -> None:
         """Log what it was set to."""
-        name = self._given if isinstance(self._given, str) else self._given.name
-        _log.info("policy %s, seed %d, run folder %s", name, self._seed, self._folder_path)
-
-    def _make_uplink(self) -> Uplink:
-        if self._uplink_given is not None:
-            return self._uplink_given
-        return replace(PAPER_UPLINK, bits=32.0 * sum(each.size for each in self._model.values()))
-
-    def _make_policy(self, uplink: Uplink) -> AbstractPolicy:
-        if not isinstance(self._given, str):
-            return self._given
-        return make_policy(
-            self._given, uplink=uplink, draws=self._draws, budget_w=self._budget_w, **self._options
-        )
-
-    def _scenario(self, num_rounds: int) -> dict[str, Any]:
-        """What the run depends on, in the sections that fedsched's reports know."""
-        taken = self._optimiser_given
-        training = {} if taken is None else {"optimiser": type(taken).__name__}
-        link = dataclasses.asdict(self._uplink)
-        return {
-            "run": {"rounds": num_rounds, "seed": self._seed},
-            "policy": described(self._given, self._draws, self._options),
-            "channel": {
-                "kind": "reported",
-                "max_age_rounds": self._max_age_rounds,
-                "min_nodes": self._min_nodes,
-            },
-            "uplink": {**link, "budget_w": self._budget_w, "access": "tdma", "computation_s": 0.0},
-            "training": {"framework": "flower", **training},
-        }
-
-    def _about(self) -> dict[str, Any]:
-        return {
-            "update_bits": self._uplink.bits,
-            "model": [[name, *each.shape] for name, each in self._model.items()],
-        }
+        given = self._settings
+        _log.info("policy %s, seed %d, run folder %s", given.policy_name, given.seed, given.folder)
