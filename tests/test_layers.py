@@ -102,6 +102,18 @@ def test_no_module_reaches_across_or_up():
     assert found == []
 
 
+def test_the_slow_twin_knows_nothing_of_the_fast_code():
+    twin = {f"fedsched.core.{name}" for name in ("reference", "reference_draws", "brute_force")}
+    sources = {module: path.read_text(encoding="utf-8") for module, path in modules()}
+    known = {
+        imported
+        for module in twin
+        for imported, _ in package_imports(ast.parse(sources[module]), frozenset())
+    }
+    assert known <= twin | {"fedsched.errors", "fedsched.records"}
+    assert "fedsched.core.reference" in known
+
+
 def test_every_layer_is_looked_at():
     parts = {part_of(module) for module, _ in modules()}
     assert {"core", "errors", "records", "randomness", "simulation", *LAYERS} <= parts

@@ -5,7 +5,7 @@ import pytest
 from tests.core.problems import sample_problem
 
 from fedsched.core.brute_force import brute_force_probabilities
-from fedsched.core.reference import reference_probabilities
+from fedsched.core.reference_draws import reference_probabilities
 from fedsched.errors import InputError
 from fedsched.randomness import stream
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedsched.core.branches import Branches
 from fedsched.core.leader import Leader, Minimum
-from fedsched.core.reference import reference_probabilities
+from fedsched.core.reference_draws import reference_probabilities
 from fedsched.core.search import search
 
 

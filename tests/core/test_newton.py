@@ -10,7 +10,7 @@ from tests.core.problems import draw_problems, objective
 import fedsched.core.blocks
 import fedsched.core.uniqueness
 from fedsched.core.newton import newton
-from fedsched.core.reference import reference_probabilities
+from fedsched.core.reference_draws import reference_probabilities
 from fedsched.core.search import search
 from fedsched.randomness import stream
 

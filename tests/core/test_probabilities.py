@@ -20,8 +20,8 @@ from fedsched.core.probabilities import (
 from fedsched.core.reference import (
     reference_fixed_size,
     reference_independent,
-    reference_probabilities,
 )
+from fedsched.core.reference_draws import reference_probabilities
 from fedsched.core.search import search
 from fedsched.core.solution import Status
 from fedsched.core.uplink import PAPER_UPLINK

@@ -18,8 +18,8 @@ from fedsched.core.reference import (
     reference_fixed_size,
     reference_independent,
     reference_power,
-    reference_probabilities,
 )
+from fedsched.core.reference_draws import reference_probabilities
 from fedsched.errors import InputError
 from fedsched.randomness import stream
 

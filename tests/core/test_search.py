@@ -8,7 +8,7 @@ from tests.core.problems import DrawProblem, draw_problems, objective, sample_pr
 
 import fedsched.core.search
 from fedsched.core.brute_force import brute_force_probabilities
-from fedsched.core.reference import reference_probabilities
+from fedsched.core.reference_draws import reference_probabilities
 from fedsched.core.search import search
 from fedsched.randomness import stream
 

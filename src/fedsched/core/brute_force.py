@@ -8,7 +8,8 @@ import itertools
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedsched.core.reference import ReferenceSolution, _Array, _best, _Drawn, _objective
+from fedsched.core.reference import Array, ReferenceSolution
+from fedsched.core.reference_draws import DrawnProblem, best_point, objective_of
 from fedsched.errors import InputError
 
 __all__ = ["brute_force_probabilities"]
@@ -28,7 +29,7 @@ def brute_force_probabilities(
         >>> [round(float(q), 4) for q in solution.probability]
         [0.588, 0.412]
     """
-    problem = _Drawn.checked(price, weight=weight, draws=draws, floor=floor)
+    problem = DrawnProblem.checked(price, weight=weight, draws=draws, floor=floor)
     if problem.size not in (2, 3):
         raise InputError(
             f"price has {problem.size} entries; the grid is meant for 2 or 3, "
@@ -36,7 +37,7 @@ def brute_force_probabilities(
         )
     axis = np.linspace(-40.0, 40.0, 4001 if problem.size == 2 else 321)
     logs = _mesh([axis] * (problem.size - 1) + [np.zeros(1)])[..., 0, :]
-    values = _objective(problem, _t_of_shares(problem, logs))
+    values = objective_of(problem, _t_of_shares(problem, logs))
     lowest = np.ones_like(values, dtype=bool)
     padded = np.pad(values, 1, constant_values=np.inf)
     for shift in itertools.product((0, 1, 2), repeat=values.ndim):
@@ -49,26 +50,26 @@ def brute_force_probabilities(
         for _ in range(60):
             mesh = _mesh([np.linspace(c - half, c + half, 9) for c in centre])
             t = _t_of_shares(problem, _logs_of_splits(mesh)[..., np.argsort(order)])
-            best = np.unravel_index(int(np.argmin(_objective(problem, t))), t.shape[:-1])
+            best = np.unravel_index(int(np.argmin(objective_of(problem, t))), t.shape[:-1])
             centre, half = mesh[best], 0.7 * half
         found.append((True, t[best]))
-    return _best(problem, found)
+    return best_point(problem, found)
 
 
-def _mesh(axes: list[_Array]) -> _Array:
+def _mesh(axes: list[Array]) -> Array:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
 
 
-def _apart(points: _Array, *, distance: float, most: int) -> list[_Array]:
+def _apart(points: Array, *, distance: float, most: int) -> list[Array]:
     """The first points that keep their distance: on a plateau of equal values many are lowest."""
-    kept: list[_Array] = []
+    kept: list[Array] = []
     for point in points:
         if len(kept) < most and all(np.max(np.abs(point - x)) >= distance for x in kept):
             kept.append(point)
     return kept
 
 
-def _splits(logs: _Array) -> _Array:
+def _splits(logs: Array) -> Array:
     """Logit of the first share in the whole, of the second in what is left, and so on.
 
     With the smallest share first, long narrow valleys of the objective run along an axis.
@@ -77,7 +78,7 @@ def _splits(logs: _Array) -> _Array:
     return logs[:-1] - rest[1:]
 
 
-def _logs_of_splits(splits: _Array) -> _Array:
+def _logs_of_splits(splits: Array) -> Array:
     """The inverse of ``_splits``: logarithms of the shares."""
     left = np.zeros((*splits.shape[:-1], 1))
     logs = -np.logaddexp(0.0, -splits)
@@ -85,7 +86,7 @@ def _logs_of_splits(splits: _Array) -> _Array:
     return np.asarray(rests + np.concatenate([logs, left], axis=-1))
 
 
-def _t_of_shares(problem: _Drawn, logs: _Array) -> _Array:
+def _t_of_shares(problem: DrawnProblem, logs: Array) -> Array:
     """Points given by the logarithms of the shares above the floors, up to a constant; as t."""
     part = np.exp(logs - np.max(logs, axis=-1, keepdims=True))
     share = part / np.sum(part, axis=-1, keepdims=True)
