@@ -25,7 +25,7 @@ from fedsched.errors import FedschedError, InputError, UnknownNameError, require
 from fedsched.results.checkpoint import rounds_done
 from fedsched.scenario import Scenario
 
-__all__ = ["ENGINES", "Job", "Outcome", "run_jobs"]
+__all__ = ["ENGINES", "Job", "Outcome", "check_engine", "run_jobs"]
 
 ENGINES = ("local", "ray")
 
@@ -55,6 +55,17 @@ class Outcome:
     failure: str | None
 
 
+def check_engine(engine: str, address: str | None) -> None:
+    """Refuse an engine that is not known, and the address of a cluster that nobody would join."""
+    if engine not in ENGINES:
+        raise UnknownNameError("engine", engine, ENGINES)
+    if address is not None and engine != "ray":
+        raise InputError(
+            f"address: {address!r} is that of a Ray cluster, and the engine is {engine!r}; choose "
+            "the engine ray, or leave the address out"
+        )
+
+
 def run_jobs(
     jobs: Sequence[Job], *, engine: str = "local", processes: int = 1, address: str | None = None
 ) -> Iterator[Outcome]:
@@ -70,8 +81,7 @@ def run_jobs(
         address: of the Ray cluster; None starts one on this machine, unless RAY_ADDRESS is set.
             Workers need this package and the same folders under the same names.
     """
-    if engine not in ENGINES:
-        raise UnknownNameError("engine", engine, ENGINES)
+    check_engine(engine, address)
     whole_number("processes", processes)
     return _on_ray(jobs, address) if engine == "ray" else _locally(jobs, processes)
 

@@ -79,7 +79,7 @@ def test_a_run_that_failed_before_its_first_round_does_not_block_its_folder(feds
 def test_what_cannot_be_meant_is_refused(fedsched, scenario, tmp_path):
     for words, sentence in (
         (("--out", ""), "out must name a place to write to, got ''"),
-        (("--out", "x", "--address", "auto"), "add --engine ray, or leave the address out"),
+        (("--out", "x", "--address", "auto"), "choose the engine ray, or leave the address out"),
         (("--out", "x", "--training-of", "nowhere"), "nowhere"),
     ):
         code, _, err = fedsched("run", scenario, *words)

@@ -164,6 +164,8 @@ def test_an_unknown_target_or_scale_is_refused_with_the_nearest_name():
         CliRunner().invoke(command, ["convergense"], catch_exceptions=False)
     with pytest.raises(UnknownNameError, match="did you mean 'paper'"):
         CliRunner().invoke(command, ["rounds", "--scale", "papr"], catch_exceptions=False)
+    with pytest.raises(InputError, match="address: 'auto' is that of a Ray cluster"):
+        CliRunner().invoke(command, ["rounds", "--address", "auto"], catch_exceptions=False)
 
 
 def drawn(folder, *arguments):

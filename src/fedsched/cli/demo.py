@@ -15,14 +15,13 @@ from fedsched.errors import FedschedError
 from fedsched.results.analysis import Curve, curve_of, speedup, time_to_target
 from fedsched.results.figures import accuracy_figure, save_figure
 from fedsched.results.files import output_folder
-from fedsched.results.report import write_report
+from fedsched.results.report import PATIENCE, write_report
 from fedsched.results.runlog import RunLog, read_run
 from fedsched.scenario import Scenario, scenario_from
 
 __all__ = ["command"]
 
 TARGET = 0.92
-PATIENCE = 3  # measurements a crossing must last
 DRAWS = (1, 5, 10)
 SEEDS = (1, 2)
 # Enough rounds for each to pass the target and show it; uniform needs fewer but dearer ones.

@@ -13,7 +13,7 @@ import click
 
 from fedsched.cli.output import grid_progress, track
 from fedsched.core.checks import whole_number
-from fedsched.engines import ENGINES, Job, run_jobs
+from fedsched.engines import ENGINES, Job, check_engine, run_jobs
 from fedsched.errors import FedschedError, InputError, UnknownNameError
 from fedsched.reproduction.scales import SCALES, Scale, make_scale
 from fedsched.reproduction.targets import TARGETS, Product
@@ -60,8 +60,7 @@ def command(
     Runs are shared between targets and never done twice.
     """
     whole_number("workers", workers)
-    if engine not in ENGINES:
-        raise UnknownNameError("engine", engine, ENGINES)
+    check_engine(engine, address)
     if target != "all" and target not in TARGETS:
         raise UnknownNameError("target", target, (*TARGETS, "all"))
     size = make_scale(scale, dataset)

@@ -8,7 +8,7 @@ import click
 
 from fedsched.cli.output import grid_progress, live_progress, print_table
 from fedsched.core.checks import whole_number
-from fedsched.engines import ENGINES, Job, run_jobs
+from fedsched.engines import ENGINES, Job, check_engine, run_jobs
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.results.files import output_folder
 from fedsched.results.runlog import RunLog, read_manifest, read_run
@@ -59,8 +59,7 @@ def command(
     a file, SCENARIO may be a run folder, which knows its own: the run there goes on.
     """
     whole_number("workers", workers)
-    if engine not in ENGINES:
-        raise UnknownNameError("engine", engine, ENGINES)
+    check_engine(engine, address)
     if log not in (None, *_LOGS):
         raise UnknownNameError("log", str(log), _LOGS)
     # A model or data set of the user's own is found next to where the command is given.
@@ -77,11 +76,6 @@ def command(
                 f"got {engine!r}; name a scenario file and --out for a cluster"
             )
         out = scenario
-    if address is not None and engine != "ray":
-        raise InputError(
-            f"address: {address!r} is that of a Ray cluster, and the engine is {engine!r}; add "
-            "--engine ray, or leave the address out"
-        )
     if training_of is not None and not (alone and engine == "local"):
         raise InputError(
             f"training_of: {training_of!r} is the training of one run, and {scenario!r} makes "
