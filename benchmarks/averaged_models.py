@@ -1,0 +1,87 @@
+"""What a mean of the last models of a run is worth, where devices hold unlike data.
+
+`python -m benchmarks.averaged_models keep RUN KEPT` beside `fedsched run` copies every checkpoint
+of the run folder RUN to the folder KEPT, for a run itself keeps the last two; stop it with Ctrl-C.
+`python -m benchmarks.averaged_models table RUN KEPT` evaluates means of them and writes
+``results/averaged-models.md``.
+"""
+
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from fedsched.assembly import trainer_spec_of
+from fedsched.learning.pool import training_pool
+from fedsched.results.checkpoint import read_checkpoint, rounds_done
+from fedsched.results.runlog import read_run
+from fedsched.scenario import scenario_from
+
+POLL_S = 10.0
+EVERY = 500  # rounds between two rows
+SPANS = (1, 5, 10, 20)  # checkpoints in a mean
+NEAR = 10  # measurements of the run itself to compare with
+PLACE = Path(__file__).parent / "results" / "averaged-models.md"
+
+
+def keep(run, kept):
+    """Copy what is new, until interrupted. A checkpoint appears whole or not at all."""
+    kept.mkdir(parents=True, exist_ok=True)
+    while True:
+        for path in run.glob("checkpoint-*.npz"):
+            if not (kept / path.name).exists():
+                shutil.copyfile(path, kept / path.name)
+        time.sleep(POLL_S)
+
+
+def models(kept):
+    """The parameters of every kept checkpoint by its round."""
+    found = {}
+    before = rounds_done(kept) + 1
+    while (checkpoint := read_checkpoint(kept, before=before)) is not None:
+        found[checkpoint.round] = checkpoint.parameters
+        before = checkpoint.round
+    return found
+
+
+def row(t, found, accuracy, evaluate):
+    """Accuracies after t rounds: of the run's last measurements, and of means of its models."""
+    step = min(np.diff(sorted(found)))
+    measured = accuracy[:t][~np.isnan(accuracy[:t])][-NEAR:]
+    cells = [f"{t:,}", f"{measured.mean():.3f} ({measured.min():.3f} to {measured.max():.3f})"]
+    for span in SPANS:
+        last = [found[s] for s in found if t - step * span < s <= t]
+        whole = len(last) == span
+        mean = np.mean(last, axis=0, dtype=np.float64).astype(np.float32)
+        cells.append(f"{evaluate(mean).accuracy:.3f}" if whole else "-")
+    return f"| {' | '.join(cells)} |"
+
+
+def table(run, kept):
+    log, found = read_run(run), models(kept)
+    scenario = scenario_from(log.manifest["scenario"])
+    accuracy = np.asarray(log.column("test_accuracy"), dtype=np.float64)
+    step = min(np.diff(sorted(found)))
+    lines = [
+        "# Means of the last models",
+        "",
+        f"{scenario.policy.kind}, m = {scenario.policy.draws}, alpha = {scenario.data.alpha:g}, "
+        f"{scenario.channel.kind} channels, seed {scenario.run.seed}. Test accuracy of the run's "
+        f"last {NEAR} measurements (mean, least, largest), and of the mean of its last models, one "
+        f"every {step} rounds.",
+        "",
+        f"| rounds | the run | {' | '.join(f'mean of {span}' for span in SPANS)} |",
+        f"|{'---|' * (2 + len(SPANS))}",
+    ]
+    with training_pool(trainer_spec_of(scenario, log.manifest["devices"], "cpu"), 1) as pool:
+        for t in sorted(found):
+            if t % EVERY == 0:
+                lines.append(row(t, found, accuracy, pool.evaluate))
+                print(lines[-1], flush=True)
+    PLACE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    {"keep": keep, "table": table}[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))
