@@ -35,8 +35,8 @@ class Solution:
         draw_probability: omega, of being the result of one draw; None where nothing is drawn.
         objective: sum of weight / q + price * q, shape (...).
         multiplier: nu, the price of one unit of the coupling constraint; 0 where there is none.
-        residual: how far the stationarity conditions are from holding, relative to the size of
-            their terms; the largest over devices, shape (...).
+        residual: what could still be gained, to first order, relative to the objective; or by how
+            much the coupling constraint is missed, if that is more; shape (...).
         minima: how many local minima were found and compared, shape (...).
         certified: whether every stationary point was found or excluded, shape (...).
         status: one sentence for the whole batch.
