@@ -2,8 +2,9 @@
 
 import pytest
 
-from fedsched.assembly import policy_of
+from fedsched.assembly import policy_of, trainer_spec_of
 from fedsched.core.uplink import PAPER_UPLINK
+from fedsched.errors import InputError
 from fedsched.scenario import scenario_from
 
 
@@ -20,3 +21,11 @@ def test_active_fl_knows_how_many_samples_devices_have(data, mean):
         }
     )
     assert policy_of(scenario, PAPER_UPLINK).samples == mean
+
+
+def test_samples_are_counted_against_the_devices():
+    table = {"run": {"rounds": 1, "seed": 1}, "policy": {"kind": "uniform"}}
+    scenario = scenario_from({**table, "data": {"samples": [1, 2]}})
+    assert trainer_spec_of(scenario, 2, "cpu").size.tolist() == [1, 2]
+    with pytest.raises(InputError, match=r"data\.samples has 2 numbers and there are 3 devices"):
+        trainer_spec_of(scenario, 3, "cpu")

@@ -61,6 +61,10 @@ def test_an_unknown_name_is_refused_and_the_nearest_known_one_named(table, wrong
         (changed("policy", as_printed=1), "policy.as_printed must be true or false, got 1"),
         (changed("data", name=3), "data.name must be a text, got 3"),
         (changed("channel", devices=2.5), "channel.devices must be a whole number, got 2.5"),
+        (
+            changed("data", samples="x"),
+            "data.samples must be a whole number or a list of them, got 'x'",
+        ),
         ({**LEAST, "data": 5}, "data must be a section, [data], got 5"),
     ],
 )

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedsched.core.uplink import Uplink
+from fedsched.errors import InputError
 from fedsched.learning.spec import TrainerSpec
 from fedsched.records import PerDevice
 from fedsched.scenario import Scenario
@@ -61,6 +62,11 @@ def _data_weight(scenario: Scenario) -> PerDevice | None:
 def trainer_spec_of(scenario: Scenario, devices: int, torch_device: str) -> TrainerSpec:
     """How to build what trains a scenario's devices."""
     sizes = scenario.data.samples
+    if not isinstance(sizes, int) and len(sizes) != devices:
+        raise InputError(
+            f"data.samples has {len(sizes)} numbers and there are {devices} devices; give one for "
+            "each, or a single number for all"
+        )
     return TrainerSpec(
         dataset=scenario.data.name,
         model=scenario.training.model,

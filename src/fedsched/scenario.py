@@ -108,7 +108,9 @@ class PolicySection:
         if self.deadline_s is not None:
             positive_number("policy.deadline_s", self.deadline_s)
         if not 0.0 < self.rho < 1.0:
-            raise InputError(f"policy.rho must lie in (0, 1), got {self.rho}; 1 is variance alone")
+            raise InputError(
+                f"policy.rho must lie in (0, 1), got {self.rho}; it weighs variance against time"
+            )
         if not 0.0 <= self.qmin < 1.0:
             raise InputError(
                 f"policy.qmin must lie in [0, 1), got {self.qmin}; it is a probability"
@@ -307,5 +309,6 @@ def _value(given: Any, wanted: Any, where: str) -> Any:
     if isinstance(given, list) and any(typing.get_origin(option) is tuple for option in options):
         return tuple(_value(each, int, where) for each in given)
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-    allowed = " or ".join(names[option] for option in options if option in names)
+    listed = ["a list of them"] if any(typing.get_origin(each) is tuple for each in options) else []
+    allowed = " or ".join([*(names[each] for each in options if each in names), *listed])
     raise InputError(f"{where} must be {allowed}, got {given!r}")

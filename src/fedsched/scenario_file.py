@@ -28,7 +28,8 @@ def load_scenario(path: str | Path, *, policy: Mapping[str, Any] | None = None) 
     scenarios = expand(table)
     if len(scenarios) > 1:
         raise InputError(
-            f"scenario {str(path)!r} holds a sweep of {len(scenarios)} runs; one is wanted here"
+            f"scenario {str(path)!r} holds a sweep of {len(scenarios)} runs; one is wanted here, "
+            "without [sweep]"
         )
     only = scenarios[0]
     for name, value in (policy or {}).items():

@@ -131,6 +131,15 @@ def test_a_patience_with_nothing_to_measure_is_refused(scenario):
     assert "patience must be" in str(run(scenario, "--patience", 0, "--compare", ".").exception)
 
 
+def test_nothing_is_scheduled_where_there_is_nothing_to_compare_with(
+    scenario, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("fedsched.theory.advice.simulate", None)  # would fail if it were called
+    said = run(scenario, "--weight", 1, "--compare", tmp_path).exception
+    assert isinstance(said, InputError)
+    assert "there is no run that can be read" in str(said)
+
+
 def test_a_run_of_another_program_is_one_of_those_left_out(scenario, tmp_path):
     runs = tmp_path / "runs"
     for each in load_scenarios(scenario):

@@ -26,6 +26,8 @@ def test_the_counterexample_is_drawn_and_told(tmp_path):
 
 def test_something_must_be_asked_for():
     assert run().exit_code == 2
+    both = run("somewhere", "--counterexample")
+    assert both.exit_code == 2 and "one of the two" in both.output
 
 
 TABLE = {

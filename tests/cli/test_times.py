@@ -130,6 +130,8 @@ def test_wrong_targets_are_refused_with_a_sentence(runs, wrong):
 
 
 def test_other_mistakes_end_in_a_sentence(runs, tmp_path):
+    both = times(runs, "--targets", "0.8", "--json", "--markdown")
+    assert both.exit_code == 2 and "not as both" in both.output
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="there is no run that can be read in"):
         times(tmp_path / "empty", "--targets", "0.8")

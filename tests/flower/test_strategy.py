@@ -421,6 +421,10 @@ def test_fixed_shares_and_unknown_names_are_refused_at_once(tmp_path):
         ChannelStrategy("lyapunow", folder=tmp_path)
     with pytest.raises(InputError, match="fraction_evaluate"):
         ChannelStrategy("full", folder=tmp_path, fraction_evaluate=1.5)
+    with pytest.raises(InputError, match="options: 'draws' is an argument of the strategy itself"):
+        ChannelStrategy("full", folder=tmp_path, options={"draws": 3})
+    with pytest.raises(InputError, match="uplink must be a fedsched Uplink or None, got 3"):
+        ChannelStrategy("full", folder=tmp_path, uplink=3)
 
 
 # --- gains ----------------------------------------------------------------------------------------

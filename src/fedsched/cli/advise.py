@@ -104,13 +104,7 @@ def command(
         rho = 1.0 if step == "tuned" else step_weight(first)
     else:
         rho = positive_number("weight", weight, allow_zero=True)
-    parameters = model_parameters(first)
-    simulated = [
-        simulate(each, parameters=parameters, rounds=rounds)
-        for each in track(wanted, total=len(wanted), label="scheduling")
-    ]
-    simulated.sort(key=lambda each: each.time_s(rho, computation))
-    best = simulated[0].time_s(rho, computation)
+    # Before the long part, for there may be nothing to compare with.
     times = {}
     if compare:
         times = dict(
@@ -118,6 +112,13 @@ def command(
                 _logs(compare, first), target, computation_s=computation, patience=patience
             )
         )  # fmt: skip
+    parameters = model_parameters(first)
+    simulated = [
+        simulate(each, parameters=parameters, rounds=rounds)
+        for each in track(wanted, total=len(wanted), label="scheduling")
+    ]
+    simulated.sort(key=lambda each: each.time_s(rho, computation))
+    best = simulated[0].time_s(rho, computation)
     rows: list[dict[str, Any]] = [
         {
             "label": each.label,

@@ -46,7 +46,7 @@ def command(
     if plot is not None:
         output_path("plot", plot, FIGURE_SUFFIXES)
     if (run is None) != counterexample:
-        raise click.UsageError("name a run folder, or say --counterexample")
+        raise click.UsageError("name a run folder or say --counterexample, one of the two")
     if run is None:
         _counterexample(plot, as_json)
         return

