@@ -2,8 +2,8 @@
 
 `python -m benchmarks.averaged_models keep RUN KEPT` beside `fedsched run` copies every checkpoint
 of the run folder RUN to the folder KEPT, for a run itself keeps the last two; stop it with Ctrl-C.
-`python -m benchmarks.averaged_models table RUN KEPT` evaluates means of them and writes
-``results/averaged-models.md``.
+`python -m benchmarks.averaged_models table RUN KEPT [RUN KEPT ...]` evaluates means of them and
+writes ``results/averaged-models.md``.
 """
 
 import shutil
@@ -21,7 +21,7 @@ from fedsched.scenario import scenario_from
 
 POLL_S = 10.0
 EVERY = 500  # rounds between two rows
-SPANS = (1, 5, 10, 20)  # checkpoints in a mean
+SPANS = (5, 10, 20)  # checkpoints in a mean
 NEAR = 10  # measurements of the run itself to compare with
 PLACE = Path(__file__).parent / "results" / "averaged-models.md"
 
@@ -46,9 +46,8 @@ def models(kept):
     return found
 
 
-def row(t, found, accuracy, evaluate):
+def row(t, found, step, accuracy, evaluate):
     """Accuracies after t rounds: of the run's last measurements, and of means of its models."""
-    step = min(np.diff(sorted(found)))
     measured = accuracy[:t][~np.isnan(accuracy[:t])][-NEAR:]
     cells = [f"{t:,}", f"{measured.mean():.3f} ({measured.min():.3f} to {measured.max():.3f})"]
     for span in SPANS:
@@ -59,18 +58,18 @@ def row(t, found, accuracy, evaluate):
     return f"| {' | '.join(cells)} |"
 
 
-def table(run, kept):
+def section(run, kept):
+    """A table of one run."""
     log, found = read_run(run), models(kept)
     scenario = scenario_from(log.manifest["scenario"])
     accuracy = np.asarray(log.column("test_accuracy"), dtype=np.float64)
     step = min(np.diff(sorted(found)))
     lines = [
-        "# Means of the last models",
         "",
         f"{scenario.policy.kind}, m = {scenario.policy.draws}, alpha = {scenario.data.alpha:g}, "
         f"{scenario.channel.kind} channels, seed {scenario.run.seed}. Test accuracy of the run's "
         f"last {NEAR} measurements (mean, least, largest), and of the mean of its last models, one "
-        f"every {step} rounds.",
+        f"every {step} rounds:",
         "",
         f"| rounds | the run | {' | '.join(f'mean of {span}' for span in SPANS)} |",
         f"|{'---|' * (2 + len(SPANS))}",
@@ -78,10 +77,18 @@ def table(run, kept):
     with training_pool(trainer_spec_of(scenario, log.manifest["devices"], "cpu"), 1) as pool:
         for t in sorted(found):
             if t % EVERY == 0:
-                lines.append(row(t, found, accuracy, pool.evaluate))
+                lines.append(row(t, found, step, accuracy, pool.evaluate))
                 print(lines[-1], flush=True)
+    return lines
+
+
+def table(*folders):
+    """Tables of pairs of folders, a run and what was kept of it."""
+    lines = ["# Means of the last models"]
+    for run, kept in zip(folders[::2], folders[1::2], strict=True):
+        lines += section(run, kept)
     PLACE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    {"keep": keep, "table": table}[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))
+    {"keep": keep, "table": table}[sys.argv[1]](*map(Path, sys.argv[2:]))
