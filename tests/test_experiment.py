@@ -565,7 +565,7 @@ def test_devices_with_unequal_data_weigh_by_their_share(tmp_path):
     assert log.lists("weight")[0] == pytest.approx([0.1, 0.2, 0.3, 0.4])
     assert run(scenario, tmp_path / "run").finished  # the manifest is read back as the same
     assert len(group_runs([log])) == 1
-    with pytest.raises(InputError, match="data.samples has 4 numbers and there are 5 devices"):
+    with pytest.raises(InputError, match=r"data\.samples has 4 numbers and there are 5 devices"):
         channel = dataclasses.replace(scenario.channel, devices=5)
         run(dataclasses.replace(scenario, channel=channel), tmp_path / "other")
 
