@@ -91,4 +91,10 @@ def table(*folders):
 
 
 if __name__ == "__main__":
-    {"keep": keep, "table": table}[sys.argv[1]](*map(Path, sys.argv[2:]))
+    asked, folders = sys.argv[1:2], [Path(each) for each in sys.argv[2:]]
+    if asked == ["keep"] and len(folders) == 2:
+        keep(*folders)
+    elif asked == ["table"] and folders and len(folders) % 2 == 0:
+        table(*folders)
+    else:
+        sys.exit("say keep RUN KEPT, or table RUN KEPT [RUN KEPT ...]")
