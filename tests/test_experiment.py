@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from fedsched import experiment
+from fedsched.assembly import trainer_spec_of
 from fedsched.errors import InputError, RunLogError
 from fedsched.experiment import run
 from fedsched.learning.dataset import load_dataset
@@ -119,6 +120,24 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(finished, tmp_path, aft
     assert rounds_done(tmp_path) == (after if after == 30 else after // 4 * 4)
     run(SCENARIO, tmp_path)
     assert bits(tmp_path) == bits(finished)
+
+
+def test_the_mean_of_the_models_survives_a_stop_and_is_saved_beside_the_last_one(
+    finished, tmp_path
+):
+    scenario = scenario_from(table(training={"average_rounds": 7}))
+    whole, cut = tmp_path / "whole", stopped(tmp_path / "cut", 17, scenario)
+    for folder in (whole, cut):
+        run(scenario, folder)
+    assert bits(cut) == bits(whole)
+    with np.load(whole / MODEL) as models, np.load(finished / MODEL) as plain:
+        assert set(plain) == {"parameters"}
+        assert models["parameters"].tobytes() == plain["parameters"].tobytes()
+        assert models["mean"].dtype == np.float32
+        with training_pool(trainer_spec_of(scenario, 12, "cpu"), workers=1) as pool:
+            last = pool.evaluate(models["mean"])
+    assert read_run(whole).column("test_loss")[-1] == last.loss
+    assert read_run(whole).column("test_loss")[-1] != read_run(finished).column("test_loss")[-1]
 
 
 @pytest.mark.parametrize("length", [0, 100])

@@ -112,6 +112,7 @@ def test_what_has_no_default_must_be_named(table, missing):
         ("data", {"alpha": math.nan}, "data.alpha must lie in"),
         ("training", {"steps": 0}, "training.steps"),
         ("training", {"batch_size": 0}, "training.batch_size"),
+        ("training", {"average_rounds": 0}, "training.average_rounds"),
         ("training", {"learning_rate": math.inf}, "training.learning_rate must be a positive"),
     ],
 )

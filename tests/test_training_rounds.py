@@ -56,7 +56,7 @@ def scheduled(policy="lyapunov", channel=None):
     return {"channel": channel, "policy": made, "uplink": PAPER_UPLINK, "seed": 2}
 
 
-def trained(pool, rounds, *, eval_every=3, x=None, **where):
+def trained(pool, rounds, *, eval_every=3, x=None, average_rounds=1, **where):
     x = pool.initial_parameters if x is None else x
     running = train(
         **scheduled(**where),
@@ -64,6 +64,7 @@ def trained(pool, rounds, *, eval_every=3, x=None, **where):
         parameters=x,
         eval_every=eval_every,
         last_round=rounds - 1,
+        average_rounds=average_rounds,
     )
     return [done for done, _ in running]
 
@@ -166,6 +167,20 @@ def test_the_model_is_evaluated_every_so_often_and_at_the_end(rounds, eval_every
         # Evaluated is the model after the round.
         assert seen.tobytes() == done[place].parameters.tobytes()
         assert done[place].accuracy == float(done[place].parameters[0])
+
+
+def test_a_mean_of_the_models_is_measured_and_training_goes_on_from_the_model_itself():
+    plain, pool = trained(FakePool(), 6), FakePool()
+    done = trained(pool, 6, eval_every=1, average_rounds=3)
+    models = [each.parameters.astype(np.float64) for each in plain]
+    for each, model in zip(done, models, strict=True):
+        np.testing.assert_array_equal(each.parameters, model)
+    # The mean of all at first; from the third on the newest has a third of the weight.
+    wanted = [models[0], np.mean(models[:2], axis=0), np.mean(models[:3], axis=0)]
+    for model in models[3:]:
+        wanted.append(wanted[-1] * 2 / 3 + model / 3)
+    np.testing.assert_allclose(pool.evaluated, wanted, rtol=1e-6)
+    assert {each.dtype for each in pool.evaluated} == {np.dtype(np.float32)}
 
 
 def test_the_states_are_those_of_the_schedule():

@@ -160,6 +160,7 @@ def _go_on(
             last_round=last_round,
             feedback_bits=scenario.uplink.feedback_bits,
             aggregator=scenario.training.aggregator,
+            average_rounds=scenario.training.average_rounds,
         )
         accuracy: float | None = None
         for done, state in rounds:
@@ -180,8 +181,11 @@ def _go_on(
                 progress(_progress(scenario, state, clock_s, accuracy, done))
             if ended:
                 break
+    models = {"parameters": parameters}
+    if "mean" in state.memory:
+        models["mean"] = state.memory["mean"].astype(np.float32)
     with atomic_path(folder / MODEL) as aside, aside.open("wb") as file:
-        np.savez(file, parameters=parameters)
+        np.savez(file, **models)  # type: ignore[arg-type]
 
 
 def _checkpoint(

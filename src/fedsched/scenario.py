@@ -150,10 +150,11 @@ class TrainingSection:
     batch_size: int = 32
     learning_rate: float = 0.01
     aggregator: str = "sum"  # of weighted updates; "memory": the latest update of every device
+    average_rounds: int = 1  # measured is a mean of the models over so many; 1: the model itself
 
     def __post_init__(self) -> None:
-        whole_number("training.steps", self.steps)
-        whole_number("training.batch_size", self.batch_size)
+        for name in ("steps", "batch_size", "average_rounds"):
+            whole_number(f"training.{name}", getattr(self, name))
         positive_number("training.learning_rate", self.learning_rate)
         if self.aggregator not in AGGREGATORS:
             raise UnknownNameError("training.aggregator", self.aggregator, AGGREGATORS)

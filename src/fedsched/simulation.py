@@ -19,6 +19,7 @@ from fedsched.learning.aggregation import (
     aggregate,
     aggregate_with_memory,
     empty_memory,
+    running_mean,
 )
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.updates import LocalUpdate
@@ -58,7 +59,8 @@ class ScheduleState:
     round: int
     channel: ChannelState
     policy: PolicyState
-    # Of training: what the aggregator remembers, and the sum of P q of each device.
+    # Of training: what the aggregator remembers, the mean of the models if one is kept, and the sum
+    # of P q of each device.
     memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
@@ -178,6 +180,7 @@ def train(
     state: ScheduleState | None = None,
     feedback_bits: float = FEEDBACK_BITS,
     aggregator: str = "sum",
+    average_rounds: int = 1,
 ) -> Iterator[tuple[TrainedRound, ScheduleState]]:
     r"""Algorithm 1: each round with the model after it, and the state the next one depends on.
 
@@ -187,6 +190,8 @@ def train(
     ``eval_every`` rounds and after ``last_round``, where the generator ends. With the aggregator
     "memory" (MIFA) the model moves by the mean of the latest update of every device instead; the
     states of one call then share these updates, so save a state before asking for the next one.
+    With ``average_rounds`` W > 1 what is evaluated is a mean of the models over some W rounds (see
+    ``running_mean``), which the state keeps; training goes on from the model itself.
     """
     if aggregator not in AGGREGATORS:
         raise UnknownNameError("aggregator", aggregator, AGGREGATORS)
@@ -194,6 +199,8 @@ def train(
     memory = {"spent_w": np.zeros(channel.devices)}
     if aggregator == "memory":
         memory |= empty_memory(channel.devices, len(parameters))
+    if average_rounds > 1:
+        memory["mean"] = np.zeros(len(parameters))
     # A copy, so that the caller's state stays as it was: updates are remembered in place.
     memory |= {name: value.copy() for name, value in current.memory.items()}
     current = replace(current, memory=memory)
@@ -237,8 +244,13 @@ def train(
             sound = [p for p in kept if math.isfinite(notes.loss[p]) or not policy.learns_losses]
             experience = notes.experience(scheduled.cohort, sound)
             current = replace(current, policy=policy.observe(current.policy, experience))
+        measured = parameters
+        if average_rounds > 1:
+            mean = running_mean(current.memory["mean"], parameters, min(t + 1, average_rounds))
+            current = replace(current, memory={**current.memory, "mean": mean})
+            measured = mean.astype(np.float32)
         due = (t + 1) % eval_every == 0 or t == last_round
-        evaluation = pool.evaluate(parameters) if due else None
+        evaluation = pool.evaluate(measured) if due else None
         losses = [scheduled.cohort.weight[place] * notes.loss[place] for place in kept]
         yield (
             TrainedRound(

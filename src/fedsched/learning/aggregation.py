@@ -6,7 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AGGREGATORS", "Aggregated", "aggregate", "aggregate_with_memory", "empty_memory"]
+__all__ = [
+    "AGGREGATORS",
+    "Aggregated",
+    "aggregate",
+    "aggregate_with_memory",
+    "empty_memory",
+    "running_mean",
+]
 
 AGGREGATORS = ("sum", "memory")
 
@@ -96,3 +103,23 @@ def aggregate_with_memory(
         latest[device] = delta
     moved = parameters + total / len(latest)
     return Aggregated(parameters=moved.astype(np.float32), rejected=tuple(rejected))
+
+
+def running_mean(
+    mean: NDArray[np.float64], parameters: NDArray[np.float32], rounds: int
+) -> NDArray[np.float64]:
+    r"""Move a mean of models towards the newest one.
+
+    .. math:: \bar x \leftarrow \bar x + (x - \bar x) / r
+
+    With r = 1, 2, 3, ... it is the mean of all models so far; with r = W from there on, one whose
+    weights fall by 1 - 1/W a round, so that it looks back over some W rounds.
+
+    Example:
+        >>> mean = np.zeros(1)
+        >>> for r, x in enumerate([2.0, 4.0, 9.0], start=1):
+        ...     mean = running_mean(mean, np.array([x], np.float32), r)
+        >>> mean
+        array([5.])
+    """
+    return mean + (parameters - mean) / rounds

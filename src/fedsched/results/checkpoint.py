@@ -34,7 +34,7 @@ class Checkpoint:
     parameters: NDArray[np.float32]
     policy: Mapping[str, NDArray[Any]]
     channel: Mapping[str, NDArray[Any]]
-    memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # of the aggregator
+    memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # of training, by name
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:

@@ -31,7 +31,11 @@ _IGNORED = frozenset(
 )
 
 # Fields that came after the first logs were written, with what every run did before.
-_LATER = {"training.aggregator": "sum", "uplink.feedback_bits": 64.0}
+_LATER = {
+    "training.aggregator": "sum",
+    "training.average_rounds": 1,
+    "uplink.feedback_bits": 64.0,
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

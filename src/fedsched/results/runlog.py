@@ -3,7 +3,8 @@
     manifest.json        schema number, seed, the whole scenario, package versions
     rounds.arrows        one row a round (Arrow IPC stream), a batch at every checkpoint
     checkpoint-N.npz     what the next round depends on (see ``checkpoint``)
-    model.npz            the final parameters; its presence means that the run is finished
+    model.npz            the final parameters, and the mean of models if that is what was measured;
+                         its presence means that the run is finished
 
 The log can be read at any time, by this module or any Arrow reader. A batch reaches the disk before
 the checkpoint that counts it; what lies beyond the last checkpoint's count is cut off on resuming.
