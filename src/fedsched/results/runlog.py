@@ -43,9 +43,9 @@ GROUPS = 10  # devices are followed in this many groups of neighbours
 
 MANIFEST, ROUNDS, MODEL = "manifest.json", "rounds.arrows", "model.npz"
 PACKED = "packed_finished"  # in the manifest of a packed copy: whether its run had come to its end
-# What nothing computes with, more than half of a log, keeps so many bits in a packed copy.
+# What is only looked at, more than half of a log, keeps so many bits in a packed copy.
 PACKED_BITS = 16
-_ROUNDED = ("power_w", "upload_s", "group_power_w")
+_ROUNDED = ("power_w", "upload_s", "group_power_w", "mean_power_w", "worst_power_w", "residual")
 
 _PACKAGES = ("fedsched", "numpy", "torch", "pyarrow")
 _NUMBERS = (
@@ -224,8 +224,8 @@ def pack_run(folder: str | Path, target: Path) -> Path:
     """A small copy of a run, to be kept or sent: manifest and compressed log, no model.
 
     Every tool that reads runs reads it; it cannot be gone on with. All columns are kept to the
-    bit but the powers and airtimes of single devices and groups of them, more than half of a log
-    and never computed with: they keep :data:`PACKED_BITS` significant bits.
+    bit but powers, residuals and the airtimes of single devices, more than half of a log and only
+    looked at: they keep :data:`PACKED_BITS` significant bits.
     """
     arrow = require("pyarrow", extra="report", purpose="packing run logs")
     log = read_run(folder)
@@ -246,16 +246,18 @@ def pack_run(folder: str | Path, target: Path) -> Path:
 
 
 def _with_rounded(table: Any, name: str) -> Any:
-    """The table, with the numbers in a column of lists cut to :data:`PACKED_BITS` bits."""
+    """The table, with the numbers in a column, or in its lists, cut to :data:`PACKED_BITS` bits."""
     arrow = require("pyarrow", extra="report", purpose="packing run logs")
     column = table[name].combine_chunks()
-    mantissa, exponent = np.frexp(column.flatten().to_numpy())
+    listed = arrow.types.is_list(column.type)
+    mantissa, exponent = np.frexp((column.flatten() if listed else column).to_numpy())
     scale = 2.0**PACKED_BITS
-    rounded = np.ldexp(np.round(mantissa * scale) / scale, exponent)
-    starts = np.concatenate(([0], np.cumsum(column.value_lengths().to_numpy())))
-    lists = arrow.ListArray.from_arrays(arrow.array(starts, arrow.int32()), arrow.array(rounded))
+    rounded = arrow.array(np.ldexp(np.round(mantissa * scale) / scale, exponent))
+    if listed:
+        starts = np.concatenate(([0], np.cumsum(column.value_lengths().to_numpy())))
+        rounded = arrow.ListArray.from_arrays(arrow.array(starts, arrow.int32()), rounded)
     index = table.schema.get_field_index(name)
-    return table.set_column(index, table.schema.field(index), lists)
+    return table.set_column(index, table.schema.field(index), rounded)
 
 
 def read_run(folder: str | Path) -> RunLog:
