@@ -176,7 +176,8 @@ def drawn(folder, *arguments):
 
 def test_drawing_runs_nothing_and_takes_runs_as_they_stand(reproduced, tmp_path):
     with pytest.raises(InputError, match="none of the 6 runs of rounds is in"):
-        drawn(tmp_path)
+        drawn(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
     some = run_name(TARGETS["rounds"].scenarios(SMOKE)[0])
     shutil.copytree(reproduced / "runs" / some, tmp_path / "runs" / some)
     (tmp_path / "runs" / some / "model.npz").unlink()  # not finished

@@ -68,7 +68,7 @@ def command(
         size = dataclasses.replace(size, seeds=_seeds(seeds))
     shown = size if accuracy is None else _asking(size, accuracy)
     chosen = list(TARGETS.values()) if target == "all" else [TARGETS[target]]
-    began, folder = time.perf_counter(), output_folder("out", out)
+    began, folder = time.perf_counter(), Path(out)
     names = {each.name: [run_name(s) for s in each.scenarios(size)] for each in chosen}
     jobs = list(
         {
@@ -91,7 +91,8 @@ def command(
                 f"out: none of the {wanted} runs of {target} is in {str(folder / 'runs')!r}; leave "
                 "--draw out to run them, or name the folder of `fedsched reproduce` that has them"
             )
-    else:
+    output_folder("out", out)  # made only now: where there is nothing to draw, nothing is left
+    if not draw:
         with grid_progress(jobs):
             outcomes = list(run_jobs(jobs, engine=engine, processes=workers, address=address))
         failed = [f"{o.job.name}: {o.failure}" for o in outcomes if o.failure is not None]
