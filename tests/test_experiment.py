@@ -723,6 +723,35 @@ def test_a_packed_run_is_passed_over_if_finished_and_never_written_over(finished
     assert (part / ROUNDS).read_bytes() == before
 
 
+def test_a_resumable_copy_goes_on_to_the_same_model_and_the_same_packed_log(finished, tmp_path):
+    copy = pack_run(stopped(tmp_path / "part", 18), tmp_path / "copy", resumable=True)
+    assert read_run(copy).rounds == rounds_done(copy) == 16
+    assert not read_run(copy).finished
+    assert len(list(copy.glob("checkpoint-*"))) == 1
+    assert (copy / ROUNDS).stat().st_size < (tmp_path / "part" / ROUNDS).stat().st_size
+    run(SCENARIO, copy)
+    assert (copy / MODEL).read_bytes() == (finished / MODEL).read_bytes()
+    again, whole = pack_run(copy, tmp_path / "again"), pack_run(finished, tmp_path / "whole")
+    for name in (ROUNDS, MANIFEST):
+        assert (again / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_finished_run_is_packed_alike_whether_resumable_or_not(finished, tmp_path):
+    one = pack_run(finished, tmp_path / "one", resumable=True)
+    other = pack_run(finished, tmp_path / "other")
+    assert sorted(path.name for path in one.iterdir()) == [MANIFEST, ROUNDS]
+    assert (one / ROUNDS).read_bytes() == (other / ROUNDS).read_bytes()
+
+
+def test_a_later_copy_leaves_no_checkpoint_of_an_earlier_one(tmp_path):
+    part = stopped(tmp_path / "part", 9)
+    copy = pack_run(part, tmp_path / "copy", resumable=True)
+    pack_run(stopped(part, 22), copy, resumable=True)
+    assert [path.name for path in copy.glob("checkpoint-*")] == ["checkpoint-000000020.npz"]
+    pack_run(part, copy)
+    assert not list(copy.glob("checkpoint-*"))
+
+
 def test_a_packed_run_keeps_all_but_the_last_digits_of_what_is_only_looked_at(finished, tmp_path):
     was, packed = (read_run(place) for place in (finished, pack_run(finished, tmp_path / "packed")))
     assert packed.table.schema == was.table.schema

@@ -1,10 +1,15 @@
+import dataclasses
+
 import pytest
 from click.testing import CliRunner
 from tests.results.report_runs import write_grid
 
 from fedsched.cli.pack import command
 from fedsched.errors import InputError
+from fedsched.experiment import run
+from fedsched.results.checkpoint import rounds_done
 from fedsched.results.runlog import MODEL, read_run
+from fedsched.scenario import scenario_from
 
 
 def pack(*arguments):
@@ -47,6 +52,30 @@ def test_another_run_of_the_same_name_is_not_packed_over(tmp_path):
         with pytest.raises(InputError, match="would be written over it; name another folder"):
             pack(tmp_path / other, "--out", tmp_path / there)
         assert read_run(tmp_path / there / "first").manifest == before
+
+
+def test_a_copy_that_can_go_on_is_made_anew_until_it_has_gone_on(tmp_path):
+    scenario = scenario_from(
+        {
+            "run": {"rounds": 6, "seed": 1, "checkpoint_every": 2, "eval_every": 1},
+            "policy": {"kind": "uniform", "draws": 2},
+            "channel": {"kind": "homogeneous", "devices": 6},
+            "data": {"samples": 30},
+            "training": {"model": "softmax", "steps": 1, "batch_size": 4},
+        }
+    )
+    run(scenario, tmp_path / "runs" / "first")
+    (tmp_path / "runs" / "first" / MODEL).unlink()  # as if it had been stopped before its end
+    copies = [tmp_path / "runs", "--out", tmp_path / "small", "--resumable"]
+    pack(*copies)
+    pack(*copies)  # nothing was done in it yet
+    copy = tmp_path / "small" / "first"
+    assert rounds_done(copy) == 6
+    with pytest.raises(InputError, match="holds a run, and not a packed copy of"):
+        pack(tmp_path / "small", "--out", tmp_path / "small")  # would lose the checkpoint
+    run(dataclasses.replace(scenario, run=dataclasses.replace(scenario.run, rounds=8)), copy)
+    with pytest.raises(InputError, match="holds a run, and not a packed copy of"):
+        pack(*copies)
 
 
 def test_nothing_to_pack_is_an_error(tmp_path):

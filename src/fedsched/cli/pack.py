@@ -6,9 +6,17 @@ from pathlib import Path
 import click
 
 from fedsched.errors import InputError
+from fedsched.results.checkpoint import rounds_done
 from fedsched.results.collect import collect_runs
 from fedsched.results.files import output_folder
-from fedsched.results.runlog import MANIFEST, PACKED, RunLog, pack_run, read_manifest
+from fedsched.results.runlog import (
+    MANIFEST,
+    PACKED,
+    PACKED_ROUNDS,
+    RunLog,
+    pack_run,
+    read_manifest,
+)
 
 __all__ = ["command"]
 
@@ -16,11 +24,15 @@ __all__ = ["command"]
 @click.command("pack", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, metavar="RUNS...")
 @click.option("--out", required=True, metavar="DIR", help="One folder in it for each run.")
-def command(runs: tuple[str, ...], out: str) -> None:
+@click.option(
+    "--resumable", is_flag=True, help="Of a run that is not finished, keep the last checkpoint too."
+)
+def command(runs: tuple[str, ...], out: str, resumable: bool) -> None:
     """Copy RUNS, run folders or folders that hold them, without checkpoints and models.
 
     What is left, the manifest and the compressed log, is all that `fedsched report` and `reproduce
-    --draw` read.
+    --draw` read. With --resumable, `fedsched run` on the copy goes on where the run stood, on
+    whatever machine it is.
     """
     found = collect_runs(runs)
     for each in found.left_out:
@@ -37,7 +49,7 @@ def command(runs: tuple[str, ...], out: str) -> None:
     for run in found.runs:
         _check_free(target / run.log.folder.name, run.log)
     for run in found.runs:
-        pack_run(run.log.folder, target / run.log.folder.name)
+        pack_run(run.log.folder, target / run.log.folder.name, resumable=resumable)
     size = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
     click.echo(f"wrote {len(found.runs)} runs to {out}, {size / 1e6:.1f} MB there in all")
 
@@ -47,7 +59,10 @@ def _check_free(place: Path, log: RunLog) -> None:
     if not (place / MANIFEST).is_file():
         return
     there = read_manifest(place)
-    if PACKED not in there or there["scenario"] != log.manifest["scenario"]:
+    # A copy that has gone on is a run of its own, and one that can must not lose its checkpoint.
+    apart = place.resolve() != log.folder.resolve()
+    copy = PACKED in there or (apart and there.get(PACKED_ROUNDS) == rounds_done(place))
+    if not copy or there["scenario"] != log.manifest["scenario"]:
         raise InputError(
             f"out: {str(place)!r} holds a run, and not a packed copy of {str(log.folder)!r}, which "
             "would be written over it; name another folder"

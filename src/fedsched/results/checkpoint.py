@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 
 from fedsched.results.files import atomic_path
 
-__all__ = ["Checkpoint", "read_checkpoint", "rounds_done", "write_checkpoint"]
+__all__ = [
+    "Checkpoint",
+    "read_checkpoint",
+    "remove_checkpoints",
+    "rounds_done",
+    "write_checkpoint",
+]
 
 _log = logging.getLogger(__name__)
 _KEPT = 2
@@ -82,6 +88,12 @@ def read_checkpoint(folder: Path, *, before: int | None = None) -> Checkpoint | 
     for path in damaged:
         _log.warning("%s does not match its checksum and is passed over; %s", path, instead)
     return found
+
+
+def remove_checkpoints(folder: Path) -> None:
+    """Leave none in a folder."""
+    for path in _all(folder):
+        path.unlink(missing_ok=True)
 
 
 def rounds_done(folder: Path) -> int:

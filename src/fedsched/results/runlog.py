@@ -15,7 +15,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from fedsched.errors import RunLogError, require
 from fedsched.records import Decision, TrainedRound
+from fedsched.results.checkpoint import read_checkpoint, remove_checkpoints, write_checkpoint
 from fedsched.results.files import atomic_path
 
 __all__ = [
@@ -43,8 +44,10 @@ GROUPS = 10  # devices are followed in this many groups of neighbours
 
 MANIFEST, ROUNDS, MODEL = "manifest.json", "rounds.arrows", "model.npz"
 PACKED = "packed_finished"  # in the manifest of a packed copy: whether its run had come to its end
+PACKED_ROUNDS = "packed_rounds"  # in that of a copy that can go on: the rounds that were packed
 # What is only looked at, more than half of a log, keeps so many bits in a packed copy.
 PACKED_BITS = 16
+_END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream
 _ROUNDED = ("power_w", "upload_s", "group_power_w", "mean_power_w", "worst_power_w", "residual")
 
 _PACKAGES = ("fedsched", "numpy", "torch", "pyarrow")
@@ -220,29 +223,47 @@ class RunLog:
         return int(self.table.num_rows)
 
 
-def pack_run(folder: str | Path, target: Path) -> Path:
+def pack_run(folder: str | Path, target: Path, *, resumable: bool = False) -> Path:
     """A small copy of a run, to be kept or sent: manifest and compressed log, no model.
 
-    Every tool that reads runs reads it; it cannot be gone on with. All columns are kept to the
-    bit but powers, residuals and the airtimes of single devices, more than half of a log and only
-    looked at: they keep :data:`PACKED_BITS` significant bits.
+    Every tool that reads runs reads it; it cannot be gone on with, unless it is ``resumable`` and
+    the run not finished: then the last checkpoint comes along, and the rounds up to there. All
+    columns are kept to the bit but powers, residuals and the airtimes of single devices, more than
+    half of a log and only looked at: they keep :data:`PACKED_BITS` significant bits.
     """
-    arrow = require("pyarrow", extra="report", purpose="packing run logs")
-    log = read_run(folder)
     target.mkdir(parents=True, exist_ok=True)
-    table = log.table.combine_chunks()
-    for name in filter(log.has, _ROUNDED):
+    # In this order: the run may be going on, and its log grows before its checkpoint does.
+    stand = read_checkpoint(Path(folder)) if resumable else None
+    log = read_run(folder)
+    about = {k: v for k, v in log.manifest.items() if k not in (PACKED, PACKED_ROUNDS)}
+    if stand is None or log.finished:
+        stand, content = None, _compressed(log.table)
+        about[PACKED] = log.finished
+    else:
+        # Without the mark of its end, so that batches can follow.
+        content = _compressed(log.table.slice(0, stand.round)).removesuffix(_END)
+        about[PACKED_ROUNDS] = stand.round
+    remove_checkpoints(target)  # of an earlier copy, whose log was another
+    with atomic_path(target / ROUNDS) as aside:
+        aside.write_bytes(content)
+    with atomic_path(target / MANIFEST) as aside:
+        aside.write_text(json.dumps(about, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    if stand is not None:
+        write_checkpoint(target, replace(stand, log_length=len(content)))
+    return target
+
+
+def _compressed(table: Any) -> bytes:
+    """A log as one compressed batch, what is only looked at rounded."""
+    arrow = require("pyarrow", extra="report", purpose="packing run logs")
+    table = table.combine_chunks()
+    for name in set(_ROUNDED) & set(table.column_names):
         table = _with_rounded(table, name)
     options = arrow.ipc.IpcWriteOptions(compression=arrow.Codec("zstd", compression_level=19))
-    with (
-        atomic_path(target / ROUNDS) as aside,
-        arrow.ipc.new_stream(str(aside), table.schema, options=options) as writer,
-    ):
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
-    content = {**log.manifest, PACKED: log.finished}
-    with atomic_path(target / MANIFEST) as aside:
-        aside.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    return target
+    return bytes(sink.getvalue())
 
 
 def _with_rounded(table: Any, name: str) -> Any:
