@@ -1,6 +1,7 @@
 """The results in the repository: made by this code, and told truly by the documents."""
 
 import itertools
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ from fedsched.assembly import policy_of, uplink_of
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.reproduction.scales import make_scale
 from fedsched.results.analysis import curve_of, reach
-from fedsched.results.groups import group_runs, mean_reach, paired_speedup
+from fedsched.results.groups import group_runs
 from fedsched.results.runlog import read_run
+from fedsched.results.times import times_to_targets
 from fedsched.scenario import run_name, scenario_from
 from fedsched.simulation import schedule
 from fedsched.wireless import make_channel
@@ -23,6 +25,7 @@ RUNS = [folder for part in PARTS for folder in sorted((PLACE / part).glob("*"))]
 PAPER = make_scale("paper", None)
 ROUNDS = 200  # of each schedule made again
 MOST_BYTES = 20_000_000
+EIGHT = (0.6, 0.65, 0.7, 0.73, 0.75, 0.76, 0.77, 0.775)
 
 
 @pytest.mark.parametrize("folder", RUNS, ids=lambda folder: folder.name)
@@ -55,34 +58,74 @@ def test_the_document_has_the_seconds_and_rounds_of_every_finished_run(folder):
         assert f"{reached.time_s(0.0):,.0f} s, {reached.rounds:,.0f} " in document
 
 
-def headline_pair(folders):
-    """Uniform and lyapunov, ten draws over heterogeneous channels, i.i.d. data."""
-    pair = {}
-    for group in group_runs(map(read_run, folders)):
-        scenario = group.logs[0].manifest["scenario"]
-        policy, data = scenario["policy"], scenario["data"]
-        place = (scenario["channel"]["kind"], policy["draws"], policy["design"], data["alpha"])
-        if place == ("heterogeneous", 10, "with-replacement", "inf"):
-            pair[policy["kind"]] = group
-    return pair["uniform"], pair["lyapunov"]
+@cache
+def groups():
+    return group_runs(read_run(folder) for folder in RUNS if folder.parent.name == "runs")
+
+
+def row(choice, environment, targets, computation_s=0.0):
+    """What `fedsched times` says of one configuration over all its seeds."""
+    rows = times_to_targets(groups(), targets, computation_s=computation_s, patience=PAPER.patience)
+    wanted = (choice, environment)
+    (found,) = (each for each in rows if (each.configuration, each.environment) == wanted)
+    return found
 
 
 def test_the_headline_of_the_readme_is_what_the_runs_say():
     headline = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    uniform, ours = headline_pair(folder for folder in RUNS if folder.parent.name == "runs")
-    assert uniform.seeds == ours.seeds == [1, 2, 3]
-    uniform_s, ours_s = (
-        mean_reach(group, 0.775, patience=PAPER.patience).time_s(0.0) for group in (uniform, ours)
+    uniform, ours = (
+        row(choice, "α=∞ heterogeneous", targets=EIGHT)
+        for choice in ("uniform m=10", "lyapunov m=10 λ=100")
     )
-    gain = paired_speedup(uniform, ours, 0.775, patience=PAPER.patience)
+    assert uniform.seeds == ours.seeds == (1, 2, 3)
+    uniform_s, ours_s = (each.reached[-1].time_s(0.0) for each in (uniform, ours))
+    gain, mean = ours.sooner[-1], ours.sooner_overall
     assert f"test accuracy 0.775 took {uniform_s:,.0f} s" in headline
     assert f"{ours_s:,.0f} s with fedsched, {gain.ratio:.1f} times less" in headline
     interval = f"{gain.low:.1f} to {gain.high:.1f}"
     assert f"(three seeds, 95 % interval {interval}, no computation time" in headline
-    targets = (0.6, 0.65, 0.7, 0.73, 0.75, 0.76, 0.77, 0.775)
-    mean = paired_speedup(uniform, ours, *targets, patience=PAPER.patience)
     interval = f"{mean.low:.1f} to {mean.high:.1f}"
     assert f"accuracies from 0.60 on {mean.ratio:.1f} times, {interval}" in headline
+
+
+# A row of the summary in docs/reproduction.md: how it begins, whose it is, and what is asked.
+IID, ALIKE = "α=∞ heterogeneous", "α=∞ homogeneous"
+SUMMARY = [
+    ("heterogeneous, m = 10, to 0.775", "lyapunov m=10 λ=100", IID, {}),
+    ("the same, on average over eight", "lyapunov m=10 λ=100", IID, {"targets": EIGHT}),
+    ("heterogeneous, m = 1, to 0.775", "lyapunov m=1 λ=100", IID, {}),
+    ("heterogeneous, m = 1, to 0.775", "lyapunov m=1 λ=100", IID, {"targets": EIGHT}),
+    ("heterogeneous, m = 5, to 0.775 ", "lyapunov m=5 λ=100", IID, {}),
+    ("heterogeneous, m = 5, to 0.775 ", "lyapunov m=5 λ=100", IID, {"targets": EIGHT}),
+    ("heterogeneous, m = 5, to 0.775, 2 s", "lyapunov m=5 λ=100", IID, {"computation_s": 2.0}),
+    (
+        "heterogeneous, m = 5, to 0.775, 2 s", "lyapunov m=5 λ=100", IID,
+        {"computation_s": 2.0, "targets": EIGHT},
+    ),
+    ("homogeneous, m = 10, to 0.775", "lyapunov m=10 λ=100", ALIKE, {}),
+    ("homogeneous, m = 1, to 0.775", "lyapunov m=1 λ=100", ALIKE, {}),
+    (
+        "heterogeneous, m = 10, α = 1, to 0.73", "lyapunov m=10 λ=100", "α=1 heterogeneous",
+        {"targets": (0.73,)},
+    ),
+    (
+        "heterogeneous, m = 10, α = 1, to 0.73", "lyapunov m=10 λ=100", "α=1 heterogeneous",
+        {"targets": (0.73,), "computation_s": 1.0},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("begins", "choice", "environment", "asked"), SUMMARY)
+def test_the_summary_of_the_document_is_what_the_runs_say(begins, choice, environment, asked):
+    document = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    (line,) = (each for each in document.splitlines() if each.startswith(f"| {begins}"))
+    found = row(choice, environment, **{"targets": (0.775,), **asked})
+    gain = found.sooner_overall
+    digits = 2 if gain.ratio < 2.0 else 1
+    said = [f"{gain.ratio:.{digits}f}"]
+    if gain.low is not None:
+        said.append(f"{gain.low:.{digits}f} to {gain.high:.{digits}f}")
+    assert all(each in line for each in said), (said, line)
 
 
 def test_the_results_are_small():
