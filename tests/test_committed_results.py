@@ -112,6 +112,10 @@ SUMMARY = [
         "heterogeneous, m = 10, α = 1, to 0.73", "lyapunov m=10 λ=100", "α=1 heterogeneous",
         {"targets": (0.73,), "computation_s": 1.0},
     ),
+    (
+        "the same, α = 0, to 0.65", "lyapunov m=10 λ=100", "α=0 heterogeneous",
+        {"targets": (0.5,)},
+    ),
 ]  # fmt: skip
 
 
