@@ -113,6 +113,10 @@ SUMMARY = [
         {"targets": (0.73,), "computation_s": 1.0},
     ),
     (
+        "homogeneous, m = 10, α = 1, to 0.73", "lyapunov m=10 λ=100", "α=1 homogeneous",
+        {"targets": (0.73,)},
+    ),
+    (
         "the same, α = 0, to 0.65", "lyapunov m=10 λ=100", "α=0 heterogeneous",
         {"targets": (0.5,)},
     ),
