@@ -231,7 +231,6 @@ def pack_run(folder: str | Path, target: Path, *, resumable: bool = False) -> Pa
     columns are kept to the bit but powers, residuals and the airtimes of single devices, more than
     half of a log and only looked at: they keep :data:`PACKED_BITS` significant bits.
     """
-    target.mkdir(parents=True, exist_ok=True)
     # In this order: the run may be going on, and its log grows before its checkpoint does.
     stand = read_checkpoint(Path(folder)) if resumable else None
     log = read_run(folder)
@@ -243,6 +242,7 @@ def pack_run(folder: str | Path, target: Path, *, resumable: bool = False) -> Pa
         # Without the mark of its end, so that batches can follow.
         content = _compressed(log.table.slice(0, stand.round)).removesuffix(_END)
         about[PACKED_ROUNDS] = stand.round
+    target.mkdir(parents=True, exist_ok=True)
     remove_checkpoints(target)  # of an earlier copy, whose log was another
     with atomic_path(target / ROUNDS) as aside:
         aside.write_bytes(content)
