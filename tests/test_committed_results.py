@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedsched.assembly import policy_of, uplink_of
+from fedsched.cli.times import _gain
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.reproduction.scales import make_scale
 from fedsched.results.analysis import curve_of, reach
@@ -128,11 +129,7 @@ def test_the_summary_of_the_document_is_what_the_runs_say(begins, choice, enviro
     document = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     (line,) = (each for each in document.splitlines() if each.startswith(f"| {begins}"))
     found = row(choice, environment, **{"targets": (0.775,), **asked})
-    gain = found.sooner_overall
-    digits = 2 if gain.ratio < 2.0 else 1
-    said = [f"{gain.ratio:.{digits}f}"]
-    if gain.low is not None:
-        said.append(f"{gain.low:.{digits}f} to {gain.high:.{digits}f}")
+    said = _gain(found.sooner_overall).removesuffix(")").split(" (")  # the ratio and its interval
     assert all(each in line for each in said), (said, line)
 
 

@@ -99,6 +99,6 @@ class TrainedRound:
     parameters: NDArray[np.float32]  # after the round
     rejected: int  # updates left out because they were not finite
     train_loss: float  # sum of weight * loss: an unbiased estimate of the global loss; may be NaN
-    accuracy: float  # on the test set; NaN in rounds without evaluation
+    accuracy: float  # on the test set, of the model or its mean; NaN in rounds without evaluation
     test_loss: float
     worst_power_w: float = float("nan")  # largest average of P q so far of any device
