@@ -242,7 +242,7 @@ def _packed(folder: Path) -> RunLog:
     if not log.finished:
         raise InputError(
             f"out: {str(folder)!r} is a packed copy of a run that was not finished, without the "
-            "checkpoint it would go on from; choose another folder, or pack the run with --resumable"
+            "checkpoint it would go on from; choose another folder, or pack with --resumable"
         )
     return log
 
