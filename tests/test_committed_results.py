@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsched.assembly import policy_of, uplink_of
+from fedsched.assembly import schedule_of
 from fedsched.cli.times import _gain
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.reproduction.scales import make_scale
@@ -16,8 +16,6 @@ from fedsched.results.groups import group_runs
 from fedsched.results.runlog import read_run
 from fedsched.results.times import times_to_targets
 from fedsched.scenario import run_name, scenario_from
-from fedsched.simulation import schedule
-from fedsched.wireless import make_channel
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / "results" / "cifar10"
@@ -34,14 +32,10 @@ def test_the_schedule_of_a_run_comes_out_again(folder):
     log = read_run(folder)
     scenario = scenario_from(log.manifest["scenario"])
     assert run_name(scenario) == folder.name
-    channel = make_channel(scenario.channel.kind, scenario.channel.devices)
-    uplink = uplink_of(scenario, int(PAPER_UPLINK.bits) // 32)
-    rounds = schedule(
-        channel=channel, policy=policy_of(scenario, uplink), uplink=uplink, seed=scenario.run.seed
-    )
+    rounds = schedule_of(scenario, int(PAPER_UPLINK.bits) // 32)
     devices, weights = log.lists("device"), log.lists("weight")
     airtime_s = log.column("airtime_s")
-    for t, (done, _) in enumerate(itertools.islice(rounds, min(ROUNDS, len(devices)))):
+    for t, done in enumerate(itertools.islice(rounds, min(ROUNDS, len(devices)))):
         assert done.cohort.device.tolist() == devices[t]
         np.testing.assert_allclose(done.cohort.weight, weights[t], rtol=1e-9)
         np.testing.assert_allclose(done.airtime_s, airtime_s[t], rtol=1e-9)

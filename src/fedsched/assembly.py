@@ -1,6 +1,7 @@
-"""Assembly: the link, the policy and the trainer that a scenario describes."""
+"""Assembly: the link, the policy, the schedule and the trainer that a scenario describes."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,13 @@ import numpy as np
 from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.learning.spec import TrainerSpec
-from fedsched.records import PerDevice
+from fedsched.records import PerDevice, ScheduledRound
 from fedsched.scenario import Scenario
 from fedsched.scheduling.policies import AbstractPolicy, make_policy, policy_info, reads_of
-from fedsched.wireless import AbstractChannel, Trace
+from fedsched.simulation import schedule
+from fedsched.wireless import AbstractChannel, Trace, make_channel
 
-__all__ = ["about_run", "about_trace", "policy_of", "trainer_spec_of", "uplink_of"]
+__all__ = ["about_run", "about_trace", "policy_of", "schedule_of", "trainer_spec_of", "uplink_of"]
 
 
 def uplink_of(scenario: Scenario, parameters: int) -> Uplink:
@@ -57,6 +59,19 @@ def _data_weight(scenario: Scenario) -> PerDevice | None:
     if isinstance(sizes, int):
         return None
     return np.array(sizes, dtype=np.float64) / sum(sizes)
+
+
+def schedule_of(scenario: Scenario, parameters: int) -> Iterator[ScheduledRound]:
+    """The rounds of a scenario without training, without end, for a model with so many parameters.
+
+    A run of the scenario has the same ones, if its policy reads channel gains alone.
+    """
+    channel = make_channel(scenario.channel.kind, scenario.channel.devices)
+    uplink = uplink_of(scenario, parameters)
+    rounds = schedule(
+        channel=channel, policy=policy_of(scenario, uplink), uplink=uplink, seed=scenario.run.seed
+    )
+    return (done for done, _ in rounds)
 
 
 def trainer_spec_of(scenario: Scenario, devices: int, torch_device: str) -> TrainerSpec:

@@ -26,7 +26,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.assembly import policy_of, trainer_spec_of, uplink_of
+from fedsched.assembly import schedule_of, trainer_spec_of
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError, require
 from fedsched.randomness import stream
@@ -35,7 +35,6 @@ from fedsched.results.envelope import Segment, envelope
 from fedsched.results.runlog import RunLog
 from fedsched.results.tally import ScheduleTally
 from fedsched.scenario import PolicySection, Scenario, scenario_from
-from fedsched.simulation import schedule
 from fedsched.wireless import make_channel
 from fedsched.wireless.clock import round_airtime_s
 
@@ -155,13 +154,8 @@ def model_parameters(scenario: Scenario) -> int:
 def simulate(scenario: Scenario, *, parameters: int, rounds: int) -> Candidate:
     """Schedule so many rounds without training and note what they cost."""
     whole_number("rounds", rounds)
-    channel = make_channel(scenario.channel.kind, scenario.channel.devices)
-    uplink = uplink_of(scenario, parameters)
-    running = schedule(
-        channel=channel, policy=policy_of(scenario, uplink), uplink=uplink, seed=scenario.run.seed
-    )
-    tally, airtime_s = ScheduleTally(channel.devices), 0.0
-    for done, _ in islice(running, rounds):
+    tally, airtime_s = ScheduleTally(_devices(scenario)), 0.0
+    for done in islice(schedule_of(scenario, parameters), rounds):
         tally.add(done)
         airtime_s += round_airtime_s(done.upload_s, scenario.uplink.access)
     summary = tally.summary()

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.assembly import policy_of, trainer_spec_of, uplink_of
+from fedsched.assembly import policy_of, schedule_of, trainer_spec_of, uplink_of
 from fedsched.core.checks import whole_number
 from fedsched.errors import InputError, RunLogError
 from fedsched.randomness import stream
@@ -23,7 +23,7 @@ from fedsched.results.checkpoint import read_checkpoint
 from fedsched.results.runlog import MODEL, PACKED, RunLog, read_run
 from fedsched.scenario import Scenario, scenario_from
 from fedsched.scheduling.policies import AbstractChoicePolicy
-from fedsched.simulation import schedule, train
+from fedsched.simulation import train
 from fedsched.theory.bounds import (
     Bound,
     ProblemConstants,
@@ -127,12 +127,8 @@ class RunBound:
 
 def schedule_probabilities(scenario: Scenario, *, bits: float, rounds: int) -> Values:
     """The q's of a scenario's first rounds, shape (rounds, devices), without any training."""
-    uplink = uplink_of(scenario, int(bits) // 32)
-    channel = make_channel(scenario.channel.kind, scenario.channel.devices)
-    running = schedule(
-        channel=channel, policy=policy_of(scenario, uplink), uplink=uplink, seed=scenario.run.seed
-    )
-    return np.array([done.decision.probability for done, _ in islice(running, rounds)])
+    running = schedule_of(scenario, int(bits) // 32)
+    return np.array([done.decision.probability for done in islice(running, rounds)])
 
 
 def bound_of_run(
