@@ -15,7 +15,15 @@ from fedsched.scheduling.policies import AbstractPolicy, make_policy, policy_inf
 from fedsched.simulation import schedule
 from fedsched.wireless import AbstractChannel, Trace, make_channel
 
-__all__ = ["about_run", "about_trace", "policy_of", "schedule_of", "trainer_spec_of", "uplink_of"]
+__all__ = [
+    "about_run",
+    "about_trace",
+    "data_weight_of",
+    "policy_of",
+    "schedule_of",
+    "trainer_spec_of",
+    "uplink_of",
+]
 
 
 def uplink_of(scenario: Scenario, parameters: int) -> Uplink:
@@ -48,12 +56,12 @@ def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
         candidates=section.candidates,
         deadline_s=section.deadline_s,
         rho=section.rho,
-        data_weight=_data_weight(scenario),
+        data_weight=data_weight_of(scenario),
         samples=float(np.mean(scenario.data.samples)),
     )
 
 
-def _data_weight(scenario: Scenario) -> PerDevice | None:
+def data_weight_of(scenario: Scenario) -> PerDevice | None:
     """Each device's share of the data where sizes differ; None where all have the same."""
     sizes = scenario.data.samples
     if isinstance(sizes, int):

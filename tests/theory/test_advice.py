@@ -15,7 +15,6 @@ from fedsched.scenario import scenario_from
 from fedsched.scenario_file import expand
 from fedsched.theory.advice import (
     candidates,
-    measured_time,
     measured_times,
     model_parameters,
     rank_correlation,
@@ -23,6 +22,7 @@ from fedsched.theory.advice import (
     step_weight,
     together,
 )
+from fedsched.theory.runs import schedule_probabilities
 
 TABLE = {
     "run": {"rounds": 5, "seed": 1},
@@ -44,6 +44,51 @@ def test_a_sweep_is_compared_without_its_seeds_and_anything_else_on_a_grid():
     assert {(each.lam, each.v) for each in grid if each.kind == "lyapunov"} == {
         (1.0, 100.0), (1.0, 1e4), (10.0, 100.0), (10.0, 1e3), (100.0, 100.0)
     }  # fmt: skip
+
+
+def test_the_grid_leaves_out_what_cannot_keep_the_scenarios_floor():
+    floor = {**TABLE["policy"], "draws": 5, "qmin": 0.3}
+    grid = candidates([scenario_from({**TABLE, "policy": floor})])
+    draws = {
+        design: {each.policy.draws for each in grid if each.policy.design == design
+                 and each.policy.kind == "lyapunov"}
+        for design in ("with-replacement", "fixed-size", "independent")
+    }  # fmt: skip
+    # Eight devices: one draw gives each at most 1/8, ten of a fixed size are more than there are.
+    assert draws["with-replacement"] == {5, 10}
+    assert draws["fixed-size"] == {5, 10}
+    assert draws["independent"]
+    for each in grid:
+        simulate(each, parameters=650, rounds=2)
+
+
+def test_a_v_that_scales_by_itself_is_taken_as_given():
+    scaled = {**TABLE["policy"], "scale_v": True, "v": 50.0}
+    grid = [each.policy for each in candidates([scenario_from({**TABLE, "policy": scaled})])]
+    assert {each.v for each in grid if each.kind == "lyapunov"} == {50.0}
+
+
+def test_devices_with_more_data_count_for_more():
+    table = {**TABLE, "policy": {"kind": "uniform", "draws": 2, "design": "fixed-size"}}
+    equal = simulate(scenario_from(table), parameters=650, rounds=3)
+    assert (equal.mean_inverse, equal.unevenness) == (pytest.approx(4.0), 1.0)
+    sizes = np.array([10, 10, 10, 10, 10, 10, 10, 90])
+    uneven = scenario_from({**table, "data": {"samples": sizes.tolist()}})
+    share = sizes / sizes.sum()
+    for kind in ("uniform", "lyapunov"):
+        policy = dataclasses.replace(uneven.policy, kind=kind)
+        scenario = dataclasses.replace(uneven, policy=policy)
+        found = simulate(scenario, parameters=650, rounds=3)
+        q = schedule_probabilities(scenario, bits=32 * 650, rounds=3)
+        # R of the module's formula, averaged over the rounds.
+        variance = np.mean(8 * (share**2 * (1.0 / q - 1.0)).sum(axis=1))
+        assert found.rounds(0.5) == pytest.approx(1.0 + 0.5 * variance)
+
+
+def test_a_deadline_that_nobody_keeps_is_not_the_channels_fault():
+    nobody = {"kind": "fedcs", "deadline_s": 1e-9}
+    with pytest.raises(InputError, match=r"'fedcs' chooses without chance"):
+        simulate(scenario_from({**TABLE, "policy": nobody}), parameters=650, rounds=3)
 
 
 def test_only_policies_are_ranked_against_each_other():
@@ -121,7 +166,7 @@ def test_measured_times_are_means_over_seeds_of_runs_that_all_arrive(tmp_path):
     candidate = simulate(
         dataclasses.replace(scenario_from(TABLE), policy=scenario.policy), parameters=10, rounds=2
     )
-    assert measured_time(candidate, times) == pytest.approx(expected)
+    assert times[candidate.policy] == pytest.approx(expected)
     never = measured_times(logs, 2.0, computation_s=0.0, patience=1)
     assert set(never.values()) == {None}
 

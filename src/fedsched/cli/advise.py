@@ -74,7 +74,6 @@ def command(
         LEAST_PAIRS,
         best_by_computation,
         candidates,
-        measured_time,
         measured_times,
         model_parameters,
         rank_correlation,
@@ -133,7 +132,7 @@ def command(
             "worst_mean_power_w": each.worst_power_w,
             "relative_rounds": each.rounds(rho),
             "relative_time": each.time_s(rho, computation) / best,
-            "measured_s": measured_time(each, times),
+            "measured_s": times.get(each.policy),
         }
         for each in simulated
     ]

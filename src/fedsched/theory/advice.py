@@ -2,7 +2,8 @@ r"""Which m, lambda, V and design to take, before any training.
 
 A schedule costs time a round, and it costs rounds. The time is simulated without training. For
 the rounds, the descent inequality of one round sets against its first-order gain a variance in
-proportion to :math:`R = \bar Q - 1`, the mean of 1/q less 1, so that
+proportion to :math:`R = N \sum_n p_n^2 (1/q_n - 1)`, with the devices' shares p of the data; where
+all hold as much it is the mean of 1/q less 1. So
 
 .. math:: T \propto 1 + \rho R .
 
@@ -26,7 +27,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.assembly import schedule_of, trainer_spec_of
+from fedsched.assembly import data_weight_of, schedule_of, trainer_spec_of
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError, require
 from fedsched.randomness import stream
@@ -35,6 +36,7 @@ from fedsched.results.envelope import Segment, envelope
 from fedsched.results.runlog import RunLog
 from fedsched.results.tally import ScheduleTally
 from fedsched.scenario import PolicySection, Scenario, scenario_from
+from fedsched.scheduling.designs import make_design
 from fedsched.wireless import make_channel
 from fedsched.wireless.clock import round_airtime_s
 
@@ -43,7 +45,6 @@ __all__ = [
     "Candidate",
     "best_by_computation",
     "candidates",
-    "measured_time",
     "measured_times",
     "model_parameters",
     "rank_correlation",
@@ -61,13 +62,14 @@ class Candidate:
 
     policy: PolicySection
     airtime_s: float  # a round
-    mean_inverse: float  # of q, over rounds and devices
+    mean_inverse: float  # of q, over rounds and devices, which count by their squared shares
     devices: float  # a round
     worst_power_w: float  # largest mean power of a device, over the rounds simulated
+    unevenness: float = 1.0  # N sum p^2 of the shares p of the data; 1 where all hold as much
 
     def rounds(self, weight: float) -> float:
         """Rounds to a target, relative to everybody taking part."""
-        return 1.0 + weight * (self.mean_inverse - 1.0)
+        return 1.0 + weight * self.unevenness * (self.mean_inverse - 1.0)
 
     def time_s(self, weight: float, computation_s: float) -> float:
         """Time to a target, for each round that it would take with everybody."""
@@ -98,20 +100,29 @@ def candidates(scenarios: Sequence[Scenario]) -> list[Scenario]:
     """The scenarios to compare: those of a sweep, one seed of each; for a single one, a grid.
 
     The grid has every design, m of 1, 5 and 10, lambda of 1, 10 and 100, and V both as given and
-    with V * lambda as at the paper's main setting, since power depends on that product.
+    with V * lambda as at the paper's main setting, since power depends on that product; with
+    ``scale_v``, which keeps the product, as given alone. An m is left out where it is too small to
+    give every device the scenario's ``qmin``.
     """
     first = scenarios[0]
     if len(scenarios) > 1:
         policies = [each.policy for each in together([scenarios])]
     else:
         given = first.policy
-        pairs = {(lam, v) for lam in (1.0, 10.0, 100.0) for v in (given.v, 1e4 / lam)}
+        pairs = {
+            (lam, v)
+            for lam in (1.0, 10.0, 100.0)
+            for v in ((given.v,) if given.scale_v else (given.v, 1e4 / lam))
+        }
+        devices = _devices(first)
         policies = [
             dataclasses.replace(
                 given, kind="lyapunov", design=design, draws=m, lam=lam, v=v
             )
             for design in ("with-replacement", "fixed-size", "independent")
             for m in ((1, 5, 10) if design != "independent" else (10,))
+            if make_design(design, m).uniform(devices)[0] >= given.qmin
+            or design == "independent"
             for lam, v in sorted(pairs)
         ]  # fmt: skip
         policies += [
@@ -154,13 +165,20 @@ def model_parameters(scenario: Scenario) -> int:
 def simulate(scenario: Scenario, *, parameters: int, rounds: int) -> Candidate:
     """Schedule so many rounds without training and note what they cost."""
     whole_number("rounds", rounds)
-    tally, airtime_s = ScheduleTally(_devices(scenario)), 0.0
+    devices, share = _devices(scenario), data_weight_of(scenario)
+    square = np.ones(devices) if share is None else (devices * share) ** 2
+    tally, airtime_s, inverse, counted = ScheduleTally(devices), 0.0, 0.0, 0.0
+    reached = False
     for done in islice(schedule_of(scenario, parameters), rounds):
         tally.add(done)
         airtime_s += round_airtime_s(done.upload_s, scenario.uplink.access)
-    summary = tally.summary()
-    if summary.mean_inverse_probability is None:
-        if not summary.devices_per_round:
+        reached = reached or not np.isnan(done.gain).all()
+        q = done.decision.probability
+        if not done.decision.deterministic:
+            inverse += float((square[q > 0.0] / q[q > 0.0]).sum())
+            counted += float(square[q > 0.0].sum())
+    if not counted:
+        if not reached:
             raise InputError(
                 f"channel.kind: no device can be reached in {rounds} rounds of "
                 f"{scenario.channel.kind!r}, so there is nothing to rank; name another channel or "
@@ -170,10 +188,12 @@ def simulate(scenario: Scenario, *, parameters: int, rounds: int) -> Candidate:
             f"policy.kind: {scenario.policy.kind!r} chooses without chance, so there is no 1/q to "
             "predict from; name a policy that draws, such as lyapunov or uniform"
         )
+    summary = tally.summary()
     return Candidate(
         policy=scenario.policy,
         airtime_s=airtime_s / rounds,
-        mean_inverse=summary.mean_inverse_probability,
+        mean_inverse=inverse / counted,
+        unevenness=float(square.mean()),
         devices=summary.devices_per_round,
         worst_power_w=summary.worst_mean_power_w,
     )
@@ -229,13 +249,6 @@ def measured_times(
         key: None if None in each else float(np.mean([t for t in each if t is not None]))
         for key, each in times.items()
     }
-
-
-def measured_time(
-    candidate: Candidate, times: Mapping[PolicySection, float | None]
-) -> float | None:
-    """A candidate's time among those measured."""
-    return times.get(candidate.policy)
 
 
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
