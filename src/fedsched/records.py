@@ -26,7 +26,7 @@ PerDevice: TypeAlias = NDArray[np.float64]  # shape (..., devices)
 class Decision:
     """What a policy asks for in one round."""
 
-    probability: PerDevice  # q, that the device takes part; 0 only where it is unreachable
+    probability: PerDevice  # q, that the device takes part; 0 if unreachable, or not chosen
     draw_probability: PerDevice | None  # omega, of one draw; None where nothing is drawn
     power_w: PerDevice  # transmit power if it takes part
     residual: float  # largest optimality residual of the round's problem; 0 for closed forms

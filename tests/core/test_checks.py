@@ -51,6 +51,12 @@ def test_other_numbers_are_refused_by_name(value):
         positive_number("cost", value)
 
 
+@pytest.mark.parametrize("value", ["1", None, True, [1.0]])
+def test_what_is_no_number_is_refused_by_name(value):
+    with pytest.raises(InputError, match="cost must be a positive finite number, got"):
+        positive_number("cost", value)
+
+
 def test_a_negative_number_is_refused_where_zero_is_allowed():
     with pytest.raises(InputError, match="lam must be a finite number, zero or more, got -1"):
         positive_number("lam", -1.0, allow_zero=True)

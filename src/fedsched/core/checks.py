@@ -34,9 +34,10 @@ def finite_array(name: str, values: ArrayLike, *, allow_zero: bool) -> NDArray[n
 
 def positive_number(name: str, value: float, *, allow_zero: bool = False) -> float:
     """The number, refused unless finite and positive (or zero, if allowed)."""
-    if not (math.isfinite(value) and (value > 0 or (allow_zero and value == 0))):
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not (number and math.isfinite(value) and (value > 0 or (allow_zero and value == 0))):
         allowed = "a finite number, zero or more" if allow_zero else "a positive finite number"
-        raise InputError(f"{name} must be {allowed}, got {value}")
+        raise InputError(f"{name} must be {allowed}, got {value if number else repr(value)}")
     return float(value)
 
 

@@ -132,3 +132,13 @@ def test_oort_slows_down_for_utility_when_it_stops_growing():
     # The first window gathers more than none; the second gathers no more than the first.
     assert percentiles[18] == percentiles[20] == 10.0
     assert percentiles[40] == 15.0
+
+
+def test_oort_does_not_count_rounds_that_reach_nobody():
+    policy = make_policy("oort", uplink=LINK, draws=2)
+    state = policy.init(5)
+    for t in range(3):
+        decision, state = policy.decide(np.full(5, np.nan), state, told(t, 5))
+        cohort = policy.draw(decision, stream(1, "sampling"))
+        state = policy.observe(state, learned(cohort.device, np.empty(0)))
+    assert float(state["percentile"]) == 10.0

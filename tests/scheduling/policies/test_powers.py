@@ -168,6 +168,23 @@ def test_a_start_at_the_budget_avoids_the_jump_of_the_first_round():
     assert jumps["budget"] < 20.0
 
 
+@pytest.mark.parametrize("as_printed", [False, True])
+def test_a_start_at_the_budget_has_the_power_of_the_uniform_policy(as_printed):
+    gain = np.array([0.5, 1.0, 2.0, 4.0])
+    policy = make_policy("lyapunov", uplink=LINK, draws=1, start="budget", as_printed=as_printed)
+    decision, _ = policy.decide(gain, policy.init(4))
+    assert decision.power_w == pytest.approx(np.full(4, 4.0))
+
+
+@pytest.mark.parametrize("field", ["v", "lam", "draws"])
+def test_a_rule_refuses_what_would_make_its_powers_nan(field):
+    with pytest.raises(InputError, match=rf"{field} must be a positive finite number, got 0"):
+        rule("queue", **{field: 0})
+    if field == "draws":
+        with pytest.raises(InputError, match="draws must be a positive finite number, got 0"):
+            rule("constant", draws=0)
+
+
 def test_a_start_at_the_budget_is_within_the_peak():
     # Uniform participation would have 50 W; the link has a peak of 40 W.
     policy = make_policy("lyapunov", uplink=LINK, draws=1, design="independent", start="budget")

@@ -232,26 +232,19 @@ class Oort(AbstractChoicePolicy):
         """Utilities of the cohort; the pacer adds them up."""
         share = shares_of(self.data_weight, len(state["utility"]))[experience.device]
         utility = len(state["utility"]) * share * np.sqrt(experience.square_loss)
-        now, before = state["gathered"] + np.array([utility.sum(), 0.0])
-        percentile = float(state["percentile"])
-        # The round was counted when it was decided; it began at 1.
-        if (int(state["round"]) - 1) % self.pacer_rounds == 0:
-            if now <= before:
-                percentile = min(percentile + 5.0, 100.0)
-            now, before = 0.0, now
         return {
             **state,
             "utility": _replaced(state["utility"], experience.device, utility),
-            "gathered": np.array([now, before]),
-            "percentile": np.array(percentile),
+            "gathered": state["gathered"] + np.array([utility.sum(), 0.0]),
         }
 
     def choose(self, seen: Seen) -> Choice:
         """Exploit by score, explore by speed."""
         reach, chance, state = seen.reach, seen.feedback.chance, seen.state
         t = float(state["round"])
+        percentile, gathered = self._paced(state)
         upload_s = self.power.uplink.airtime_s(seen.gain[reach], seen.power_w[reach])
-        preferred_s = float(np.percentile(upload_s, float(state["percentile"])))
+        preferred_s = float(np.percentile(upload_s, percentile))
         utility = state["utility"][reach]
         known, new = np.flatnonzero(~np.isnan(utility)), np.flatnonzero(np.isnan(utility))
         count = min(self.draws, len(reach))
@@ -272,8 +265,24 @@ class Oort(AbstractChoicePolicy):
         return Choice(
             device=device,
             weight=average(device, seen.share),
-            state={"round": np.array(t + 1.0), "last": last},
+            state={
+                "round": np.array(t + 1.0),
+                "last": last,
+                "percentile": np.array(percentile),
+                "gathered": gathered,
+            },
         )
+
+    def _paced(self, state: PolicyState) -> tuple[float, NDArray[np.float64]]:
+        """The percentile and what was gathered; where a window of rounds is over, a new one begins.
+
+        Rounds that reach nobody choose nobody and are not counted, so the windows are judged here.
+        """
+        percentile, (now, before) = float(state["percentile"]), state["gathered"]
+        done = int(state["round"]) - 1
+        if done == 0 or done % self.pacer_rounds:
+            return percentile, state["gathered"]
+        return min(percentile + 5.0, 100.0) if now <= before else percentile, np.array([0.0, now])
 
     def _score(self, utility: PerDevice, last: PerDevice, t: float) -> PerDevice:
         top = float(np.quantile(utility, self.clip))

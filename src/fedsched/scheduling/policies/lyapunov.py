@@ -22,7 +22,7 @@ from fedsched.scheduling.policies.base import (
     shares_of,
     spread,
 )
-from fedsched.scheduling.policies.powers import AbstractPower, fill_queue
+from fedsched.scheduling.policies.powers import AbstractPower, check_size, fill_queue
 from fedsched.scheduling.queues import advance_queue
 
 __all__ = ["STARTS", "Lyapunov"]
@@ -111,19 +111,18 @@ class Lyapunov(AbstractPolicy):
     def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
         """Powers by Theorem 2, then the probabilities of the design; the queues move on."""
         queue = state["queue"]
-        if gain.shape != queue.shape:
-            raise InputError(
-                f"gain has shape {gain.shape} and the queues {queue.shape}; give one gain per "
-                "device the state was made for"
-            )
+        check_size(gain, queue)
         reachable, g = reachable_gains(gain)
         everyone = len(g) == len(gain)
         v = self.v * 100.0 / self.lam if self.scale_v else self.v
         cost = v * self.lam * self.uplink.bits / self.uplink.bandwidth_hz
         if self.start == "budget":
+            # The printed power is that of a cost times ln 2, and so is the queue that gives it.
+            printed = float(np.log(2.0)) if self.as_printed else 1.0
             queue = fill_queue(
-                queue, gain, self._start_w(len(gain)), cost=cost, noise=self.uplink.noise_w
-            )
+                queue, gain, self._start_w(len(gain)), cost=cost * printed,
+                noise=self.uplink.noise_w,
+            )  # fmt: skip
         if len(g) == 0:
             decision = nobody(len(gain))
             return decision, self._next(gain, queue, decision, state)

@@ -81,6 +81,12 @@ class QueuePower(AbstractPower):
     lam: float
     draws: int = 1  # m: the queues begin at the power Pbar N / m
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive_number("v", self.v)
+        positive_number("lam", self.lam)
+        positive_number("draws", self.draws)
+
     @property
     def _cost(self) -> float:
         return self.v * self.lam * self.uplink.bits / self.uplink.bandwidth_hz
@@ -149,6 +155,10 @@ class TrackedPower(AbstractPower):
     """
 
     draws: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive_number("draws", self.draws)
 
     def _turns(self, devices: int) -> float:
         return max(1.0, devices / self.draws)

@@ -191,7 +191,7 @@ _OWN: dict[str, PolicyInfo] = {
         about="everybody, in every round",
         needs=Full.needs,
         unbiased="yes",
-        weights="average over the cohort",
+        weights="shares of the data",
         reference="McMahan et al. 2017, FedAvg with C = 1",
         reads=frozenset(),
     ),

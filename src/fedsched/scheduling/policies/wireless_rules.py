@@ -176,7 +176,8 @@ class FairnessQueue(AbstractChoicePolicy):
     r"""Fast devices, and those that have waited (Huang et al., RBCS-F, for TDMA).
 
     Each device has a queue :math:`Y \leftarrow \max(Y + \beta - I, 0)`; the m smallest
-    :math:`v \tau_n - Y_n` take part, so that each does so in a fraction beta of the rounds.
+    :math:`v \tau_n - Y_n` take part, so that each does so in a fraction beta of the rounds. A
+    round that reaches nobody leaves the queues as they are.
 
     Attributes:
         tradeoff: v, the price of a second of airtime against waiting.
