@@ -516,3 +516,10 @@ def test_floors_that_do_not_fit_are_refused_with_what_to_do():
         optimal_probabilities([1.0, 2.0], weight=1.0, draws=2, floor=0.9)
     with pytest.raises(InputError, match=message):
         fixed_size_probabilities([1.0, 2.0], weight=1.0, size=1, floor=0.9)
+
+
+def test_weights_of_another_batch_and_empty_batches_are_refused():
+    with pytest.raises(InputError, match=r"devices and shape \(2, 3\), weight has shape \(4, 3\)"):
+        optimal_probabilities(np.ones((2, 3)), weight=np.ones((4, 3)), draws=2)
+    with pytest.raises(InputError, match="price must hold at least one device"):
+        optimal_probabilities(np.ones((0, 3)), weight=1.0, draws=2)

@@ -270,6 +270,10 @@ def test_corollary_1s_drift_term_is_five_times_what_it_should_print():
     assert bound.drift == pytest.approx(right)
     assert bound.drift > 50 * 50 * least * 0.3 / (rounds * 4)  # the printed order, far too small
     assert corollary_step(constants, least, 1) == printed_step_limit(constants, least)
+    with pytest.raises(InputError, match="least_probability"):
+        corollary_step(constants, -0.1, 10)
+    with pytest.raises(InputError, match="kappa must be a positive finite number, got 0"):
+        corrected_step_limit(constants, [2.0], kappa=0.0)
 
 
 def test_corollary_2s_inequality_holds_and_is_tight():

@@ -77,7 +77,7 @@ def test_a_bad_field_of_the_path_loss_is_refused_by_name(field, value, message):
 @pytest.mark.parametrize(
     ("count", "inner", "outer", "message"),
     [
-        (0, 1.0, 2.0, "Annulus.device_count must be at least 1, got 0"),
+        (0, 1.0, 2.0, "Annulus.device_count must be a whole number of at least 1, got 0"),
         (1, 0.0, 2.0, "Annulus.inner_radius_m must be positive and finite, got 0.0"),
         (1, 3.0, 2.0, "outer_radius_m must be finite and greater than inner_radius_m = 3.0, got 2"),
         (1, 3.0, np.inf, "outer_radius_m must be finite"),

@@ -58,7 +58,7 @@ def test_recording_uses_the_streams_of_a_run():
 
 
 def test_recording_no_rounds_is_refused():
-    with pytest.raises(InputError, match="rounds must be at least 1, got 0"):
+    with pytest.raises(InputError, match="rounds must be a whole number of at least 1, got 0"):
         record(Trace(np.ones((1, 1))), rounds=0, seed=1)
 
 

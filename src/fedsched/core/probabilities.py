@@ -171,12 +171,12 @@ def _prepare(
     """Price as rows, the weight of each row (one entry or one per device), the batch shape."""
     b = finite_array("price", price, allow_zero=True)
     a = finite_array("weight", weight, allow_zero=False)
-    if b.ndim == 0 or b.shape[-1] == 0:
+    if b.ndim == 0 or b.size == 0:
         raise InputError(f"price must hold at least one device, got shape {b.shape}")
-    if a.ndim and a.shape[-1] != b.shape[-1]:
+    if a.ndim and a.shape not in (b.shape[-1:], b.shape):
         raise InputError(
-            f"weight must be one number or one per device: price has {b.shape[-1]} devices, "
-            f"weight has shape {a.shape}"
+            f"weight must be one number or one per device: price has {b.shape[-1]} devices and "
+            f"shape {b.shape}, weight has shape {a.shape}"
         )
     rows = b.reshape(-1, b.shape[-1])
     if a.ndim > 1:

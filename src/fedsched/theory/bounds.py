@@ -164,6 +164,7 @@ def corrected_step_limit(
         >>> corrected_step_limit(_TWO, [2.0])
         0.025
     """
+    positive_number("kappa", kappa)
     excess = float(_inverse(inverse).max()) - 1.0
     scale = constants.smoothness * constants.steps
     lemma = 1.0 / (8.0 * scale)
@@ -282,8 +283,9 @@ def corollary_step(constants: ProblemConstants, least_probability: float, rounds
         0.01
     """
     whole_number("rounds", rounds)
+    printed = printed_step_limit(constants, least_probability)  # checks the probability
     asymptotic = math.sqrt(constants.devices * least_probability / (rounds * constants.steps))
-    return min(printed_step_limit(constants, least_probability), asymptotic / constants.smoothness)
+    return min(printed, asymptotic / constants.smoothness)
 
 
 def uniform_probability(devices: int, draws: int) -> float:

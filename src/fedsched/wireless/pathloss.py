@@ -6,6 +6,7 @@ from typing import final
 
 import numpy as np
 
+from fedsched.core.checks import whole_number
 from fedsched.errors import InputError
 from fedsched.records import PerDevice
 from fedsched.wireless.channel import (
@@ -68,8 +69,7 @@ class Annulus(AbstractGeometry):
     outer_radius_m: float
 
     def __post_init__(self) -> None:
-        if self.device_count < 1:
-            raise InputError(f"Annulus.device_count must be at least 1, got {self.device_count}")
+        whole_number("Annulus.device_count", self.device_count)
         inner = check_number(
             "Annulus.inner_radius_m", self.inner_radius_m, above=0.0, allowed="positive and finite"
         )

@@ -8,6 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedsched.core.checks import whole_number
 from fedsched.errors import InputError
 from fedsched.randomness import stream
 from fedsched.records import PerDevice
@@ -139,8 +140,7 @@ def record(channel: AbstractChannel, *, rounds: int, seed: int) -> PerDevice:
         >>> record(Rayleigh(np.ones(3)), rounds=5, seed=1).shape
         (5, 3)
     """
-    if rounds < 1:
-        raise InputError(f"rounds must be at least 1, got {rounds}")
+    whole_number("rounds", rounds)
     state = channel.init(stream(seed, "channel"))
     gain = np.empty((rounds, channel.devices))
     for position in range(rounds):

@@ -7,8 +7,9 @@ from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.randomness import stream
 from fedsched.records import Experience, Feedback
-from fedsched.scheduling.policies import make_policy
+from fedsched.scheduling.policies import make_policy, make_power
 from fedsched.scheduling.policies.wireless_rules import (
+    AdaptiveSampling,
     FairnessQueue,
     ProportionalFair,
     adaptive_probabilities,
@@ -144,6 +145,13 @@ def test_adaptive_probabilities_without_a_constant_are_importance_over_root_time
     c, t = np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 9.0])
     w = c / np.sqrt(t)
     assert adaptive_probabilities(c, t) == pytest.approx(w / w.sum(), rel=1e-12)
+
+
+def test_adaptive_sampling_wants_a_bound_for_each_device():
+    power = make_power("queue", uplink=LINK, budget_w=1.0, v=10.0, lam=10.0, draws=2)
+    policy = AdaptiveSampling(power=power, draws=2, bound=np.ones(3))
+    with pytest.raises(InputError, match=r"each of the 4 devices, got shape \(3,\)"):
+        policy.init(4)
 
 
 def test_adaptive_sampling_learns_the_largest_update_of_each_device():

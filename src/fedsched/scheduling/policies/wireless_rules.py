@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.core.checks import finite_array, positive_number, whole_number
+from fedsched.errors import InputError
 from fedsched.records import Experience, PerDevice
 from fedsched.scheduling.policies.base import (
     AbstractChoicePolicy,
@@ -292,6 +293,11 @@ class AdaptiveSampling(AbstractChoicePolicy):
 
     def start(self, devices: int) -> PolicyState:
         """No upload time is known, nor any update."""
+        if self.bound is not None and self.bound.shape != (devices,):
+            raise InputError(
+                f"bound must have one number for each of the {devices} devices, got shape "
+                f"{self.bound.shape}"
+            )
         return {
             "mean_upload_s": np.zeros(devices),
             "seen": np.zeros(devices),
