@@ -326,6 +326,23 @@ def test_without_a_sound_checkpoint_the_run_starts_anew(finished, tmp_path, capl
     assert bits(tmp_path) == bits(finished)
 
 
+def test_a_log_whose_checkpoints_are_gone_is_not_written_over(tmp_path):
+    stopped(tmp_path, 18)
+    for path in tmp_path.glob("checkpoint-*.npz"):
+        path.unlink()
+    before = (tmp_path / ROUNDS).read_bytes()
+    with pytest.raises(InputError, match="has a log of 16 rounds and no checkpoint to go on from"):
+        run(SCENARIO, tmp_path)
+    assert (tmp_path / ROUNDS).read_bytes() == before
+
+
+def test_a_run_that_died_before_its_first_checkpoint_begins_anew(finished, tmp_path):
+    stopped(tmp_path, 6)
+    (tmp_path / "checkpoint-000000004.npz").unlink()  # the log comes first
+    run(SCENARIO, tmp_path)
+    assert bits(tmp_path) == bits(finished)
+
+
 def test_a_log_that_was_cut_below_its_checkpoint_is_refused(tmp_path):
     stopped(tmp_path, 18)
     os.truncate(tmp_path / ROUNDS, 2000)
@@ -714,6 +731,13 @@ def test_a_packed_run_is_passed_over_if_finished_and_never_written_over(finished
     whole = pack_run(finished, tmp_path / "whole")
     before = (whole / ROUNDS).read_bytes()
     assert run(SCENARIO, whole).rounds == ROUNDS_IN_ALL
+    assert (whole / ROUNDS).read_bytes() == before
+
+    longer = scenario_from(table(run={"rounds": ROUNDS_IN_ALL + 5}))
+    with pytest.raises(
+        InputError, match=f"ended after {ROUNDS_IN_ALL} rounds, and with run.rounds"
+    ):
+        run(longer, whole)
     assert (whole / ROUNDS).read_bytes() == before
 
     part = pack_run(stopped(tmp_path / "part", 18), tmp_path / "packed")

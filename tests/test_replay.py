@@ -129,6 +129,7 @@ def test_the_first_cohort_that_differs_is_named(trained, tmp_path):
     with pytest.raises(InputError, match=r"in round 0 the scenario chooses devices .* where"):
         run(scenario("lyapunov"), tmp_path / "run", training_of=trained)
     assert not (tmp_path / "run" / MODEL).exists()
+    assert not (tmp_path / "run" / ROUNDS).exists()
 
 
 def test_equal_devices_with_other_weights_are_not_the_same_training(trained, tmp_path):

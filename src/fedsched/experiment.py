@@ -89,7 +89,7 @@ def run(
         if _begun(folder):
             _check_same(folder, scenario)
             if PACKED in read_manifest(folder):
-                return _packed(folder)
+                return _packed(folder, scenario)
             _set_length(folder, scenario)
         if not (folder / MODEL).is_file():
             channel = make_channel(scenario.channel.kind, scenario.channel.devices)
@@ -131,6 +131,7 @@ def _go_on(
     seed, last_round = scenario.run.seed, scenario.run.rounds - 1
     checkpoint = read_checkpoint(folder)
     if checkpoint is None:
+        _check_nothing_is_lost(folder, scenario)
         write_manifest(folder, scenario.as_dict(), about_run(scenario, channel, uplink))
         begin = start(channel=channel, policy=policy, seed=seed)
         checkpoint = Checkpoint(
@@ -188,6 +189,22 @@ def _go_on(
         np.savez(file, **models)  # type: ignore[arg-type]
 
 
+def _check_nothing_is_lost(folder: Path, scenario: Scenario) -> None:
+    """Refuse to begin anew over a log whose checkpoints were taken away.
+
+    One that died while it wrote its first checkpoint, or whose checkpoints are damaged, of which
+    there was a warning, has nothing else to do than begin anew.
+    """
+    if not _begun(folder) or rounds_done(folder):
+        return
+    rounds = read_run(folder).rounds
+    if rounds > scenario.run.checkpoint_every:
+        raise InputError(
+            f"out: {str(folder)!r} has a log of {rounds} rounds and no checkpoint to go on from; "
+            "bring its checkpoint files back, or delete the folder to run it again"
+        )
+
+
 def _checkpoint(
     done: TrainedRound, state: ScheduleState, airtime_s: float, log_length: int
 ) -> Checkpoint:
@@ -236,13 +253,21 @@ def _streak(folder: Path, scenario: Scenario, rounds: int) -> int:
     return streak
 
 
-def _packed(folder: Path) -> RunLog:
+def _packed(folder: Path, scenario: Scenario) -> RunLog:
     """A packed run that is finished is done; another cannot go on, and is not written over."""
     log = read_run(folder)
     if not log.finished:
         raise InputError(
             f"out: {str(folder)!r} is a packed copy of a run that was not finished, without the "
             "checkpoint it would go on from; choose another folder, or pack with --resumable"
+        )
+    there, here = scenario_from(log.manifest["scenario"]).run, scenario.run
+    ends_here = log.rounds == here.rounds or _streak(folder, scenario, log.rounds) == _LASTING
+    if there != here and not ends_here:
+        raise InputError(
+            f"out: {str(folder)!r} is a packed copy of a run that ended after {log.rounds} rounds, "
+            f"and with run.rounds = {here.rounds} and run.stop_accuracy = {here.stop_accuracy} it "
+            "would end elsewhere; choose another folder, as a packed copy cannot go on"
         )
     return log
 

@@ -16,7 +16,7 @@ from fedsched.assembly import about_run, policy_of, uplink_of
 from fedsched.errors import InputError, RunLogError
 from fedsched.records import ScheduledRound, TrainedRound
 from fedsched.results.checkpoint import read_checkpoint, write_checkpoint
-from fedsched.results.runlog import MANIFEST, LogWriter, RunLog, read_run, write_manifest
+from fedsched.results.runlog import MANIFEST, ROUNDS, LogWriter, RunLog, read_run, write_manifest
 from fedsched.scenario import Scenario, differences
 from fedsched.scheduling.policies import Need
 from fedsched.simulation import schedule
@@ -67,16 +67,20 @@ def replay(
             "not in the log of another run; leave training_of out and train it"
         )
     rounds = schedule(channel=channel, policy=policy, uplink=uplink, seed=scenario.run.seed)
-    log = LogWriter(folder, length=0)
-    airtime_s, spent_w = 0.0, np.zeros(channel.devices)
     if trained.rounds < stand.round:
         raise RunLogError(
             f"the log in {str(source)!r} is damaged: it has {trained.rounds} rounds and its "
             f"checkpoint {stand.round}; run it to its end again first"
         )
+    log = LogWriter(folder, length=0)
+    airtime_s, spent_w = 0.0, np.zeros(channel.devices)
     told = trained.table.slice(0, stand.round).to_pylist()
     for row, (scheduled, state) in zip(told, islice(rounds, stand.round), strict=True):
-        _check_same_cohort(scheduled, row, source)
+        try:
+            _check_same_cohort(scheduled, row, source)
+        except InputError:
+            (folder / ROUNDS).unlink()  # what was told so far is not the beginning of any run
+            raise
         spent_w += scheduled.decision.power_w * scheduled.decision.probability
         on_air_s = round_airtime_s(scheduled.upload_s, scenario.uplink.access)
         airtime_s += on_air_s

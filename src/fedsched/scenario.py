@@ -304,7 +304,10 @@ def _value(given: Any, wanted: Any, where: str) -> Any:
     if float in options and given == "inf":
         return math.inf
     if float in options and isinstance(given, int) and not isinstance(given, bool):
-        return float(given)
+        try:
+            return float(given)
+        except OverflowError:
+            raise InputError(f"{where} must be a number below 1e308, got a larger one") from None
     if any(type(given) is option for option in options):
         return given
     if isinstance(given, list) and any(typing.get_origin(option) is tuple for option in options):

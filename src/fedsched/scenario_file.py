@@ -54,12 +54,12 @@ def is_sweep(path: str | Path) -> bool:
 def _read(path: str | Path) -> dict[str, Any]:
     file = Path(path)
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(
             f"scenario {str(file)!r} cannot be read: {error.strerror}; check its name"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of digits, letters and depth
         raise InputError(f"scenario {str(file)!r} is not valid TOML: {error}") from None
 
 

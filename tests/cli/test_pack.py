@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 from click.testing import CliRunner
-from tests.results.report_runs import write_grid
+from tests.results.report_runs import manifest, table, write_grid, write_run
 
 from fedsched.cli.pack import command
 from fedsched.errors import InputError
@@ -37,6 +37,22 @@ def test_runs_are_not_packed_over_themselves(tmp_path):
     write_grid(tmp_path, seeds=(1,))
     with pytest.raises(InputError, match=r"holds a run, and not a packed copy of .*name another"):
         pack(tmp_path, "--out", tmp_path)
+
+
+def test_copies_below_the_runs_are_not_packed_in_their_place(tmp_path):
+    write_grid(tmp_path, seeds=(1,), kinds={("uniform", 1): (0.1, 1.0)})
+    for out in ("small", "small", "another"):
+        said = pack(tmp_path, "--out", tmp_path / out)
+        assert "wrote 1 runs" in said.output
+    # Of two that are equally long the run itself is the one to copy.
+    assert "left out: small/uniform-m1-seed1: it has the scenario and the seed of" in said.output
+
+
+def test_a_run_that_was_not_measured_yet_is_packed(tmp_path):
+    never = table(rounds=8, every=100)
+    write_run(tmp_path / "runs" / "first", manifest(), never, finished=False)
+    pack(tmp_path / "runs", "--out", tmp_path / "small")
+    assert read_run(tmp_path / "small" / "first").rounds == 8
 
 
 def test_another_run_of_the_same_name_is_not_packed_over(tmp_path):

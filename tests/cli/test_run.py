@@ -200,6 +200,9 @@ def test_another_scenario_in_the_folder_is_refused(fedsched, scenario):
         ("devices = 6", 'kind = "homogenous"', "channel: 'homogenous' is not known; did you mean"),
         ("devices = 6", 'kind = "missing.csv"', "trace missing.csv cannot be read"),
         ("[run]", "[run", "is not valid TOML"),
+        ("[run]", f"x = {'9' * 5000}\n[run]", "is not valid TOML"),
+        ("computation_s = 1000.0", f"bits = 1{'0' * 400}", "uplink.bits must be a number below"),
+        ("samples = 30", 'name = "math:pi"', "dataset: 'math:pi' cannot be called without argu"),
     ],
 )
 def test_a_bad_scenario_is_refused_with_a_sentence(fedsched, scenario, old, new, sentence):
@@ -271,6 +274,18 @@ def test_a_folder_that_is_to_go_on_must_hold_a_run(fedsched, tmp_path):
     (tmp_path / "empty").mkdir()
     code, _, err = fedsched("run", "empty")
     assert code == 2 and "'empty' is not a run folder" in err
+
+
+def test_the_folder_of_a_sweep_is_no_run(fedsched, scenario):
+    scenario.write_text(f"{scenario.read_text()}\n[sweep]\nm = [1, 2]\n")
+    assert fedsched("run", scenario, "--out", "there", "--workers", 1)[0] == 0
+    code, _, err = fedsched("run", "there")
+    assert code == 2 and "scenario: 'there' holds 2 runs and is none itself" in err
+
+
+def test_a_scenario_that_begins_with_a_byte_order_mark_is_read(fedsched, scenario):
+    scenario.write_text(f"\ufeff{scenario.read_text()}", encoding="utf-8")
+    assert fedsched("run", scenario, "--out", "there", "--workers", 1)[0] == 0
 
 
 def test_a_run_folder_does_not_go_on_inside_itself_on_a_cluster(fedsched, scenario, tmp_path):

@@ -87,6 +87,24 @@ def test_a_row_for_each_run_is_compared_with_its_own_seed(runs):
             assert row["sooner"] == [pytest.approx(arrival_s(other, 0.8, patience=1) / mine)]
 
 
+def test_the_computation_time_is_the_runs_own_unless_it_is_named(tmp_path):
+    folder = write_run(tmp_path / "a", manifest(uplink__computation_s=2.0), table())
+    expected = arrival_s(folder, 0.5, computation_s=2.0)
+    said = answer(tmp_path, "--targets", "0.5")
+    assert said["computation_s"] == 2.0
+    assert said["rows"][0]["seconds"] == [pytest.approx(expected)]
+    write_run(tmp_path / "b", manifest(seed=2), table(seed=2))
+    with pytest.raises(InputError, match=r"computation-s is missing: the runs have 0, 2 s a round"):
+        times(tmp_path, "--targets", "0.5")
+    assert answer(tmp_path, "--targets", "0.5", "--computation-s", 1)["rows"][0]["seeds"] == [1, 2]
+
+
+def test_brackets_in_a_name_are_letters(tmp_path):
+    write_run(tmp_path / "a", manifest(channel__kind="a[b]/[/b].csv"), table())
+    write_run(tmp_path / "b", manifest(channel__kind="c.csv"), table())
+    assert "a[b]/[/b].csv: seconds and rounds" in times(tmp_path, "--targets", "0.5").output
+
+
 def test_all_can_be_compared_with_one(runs):
     rows = answer(runs, "--targets", "0.8", "--against", "uniform m=1")["rows"]
     assert [row["against"] for row in rows] == ["uniform m=1", "uniform m=1", None, "uniform m=1"]

@@ -10,7 +10,7 @@ def test_an_import_path_gives_the_object():
     assert import_object("model", "math:sqrt") is math.sqrt
 
 
-@pytest.mark.parametrize("path", ["math", "math:", ":sqrt"])
+@pytest.mark.parametrize("path", ["math", "math:", ":sqrt", ".mine:Net"])
 def test_a_path_without_both_halves_is_refused(path):
     with pytest.raises(InputError, match=r"model: .* write it as 'package.module:name'"):
         import_object("model", path)

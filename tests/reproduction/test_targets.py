@@ -198,7 +198,17 @@ def test_another_target_is_asked_of_the_same_runs_beside_the_papers(reproduced):
     own = {path: path.read_bytes() for path in reproduced.glob("*/numbers.csv")}
     assert "6 runs" in drawn(reproduced, "--target", "0.4")
     with (reproduced / "rounds-to-0.4" / "numbers.csv").open() as file:
-        assert {row["target"] for row in csv.DictReader(file)} == {"0.4"}
+        rows = list(csv.DictReader(file))
+    assert {row["target"] for row in rows} == {"0.4"}
+    # The paper's are for its own target.
+    assert {row["paper_seconds"] + row["paper_speedup"] for row in rows} == {""}
+    asked_for = dataclasses.replace(SMOKE, paper_beside=False)
+    target = TARGETS["table-heterogeneous"]
+    runs = [read_run(reproduced / "runs" / run_name(each)) for each in target.scenarios(SMOKE)]
+    made = target.make(asked_for, group_runs(runs))
+    assert {row["source"] for row in made.rows} == {"ours"}
+    assert {row["seeds"] for row in made.rows} == {1}
+    assert "paper" not in made.figure.axes[0].get_title()
     arguments = ["data-heterogeneity", "--scale", "smoke", "--draw", "--out", str(reproduced)]
     CliRunner().invoke(command, [*arguments, "--target", "0.4"], catch_exceptions=False)
     with (reproduced / "data-heterogeneity-to-0.4" / "numbers.csv").open() as file:

@@ -93,7 +93,7 @@ def test_every_bad_folder_is_one_line_and_the_good_ones_stay(tmp_path):
         "noise": "'bad/noise/rounds.arrows' is damaged",
         "empty": "'bad/empty/rounds.arrows' is damaged",
         "other-schema": "'bad/other-schema' is of schema 99",
-        "no-scenario": "its manifest lacks the scenario or the versions",
+        "no-scenario": "'bad/no-scenario/manifest.json' is damaged: it has no scenario",
         "no-versions": "its manifest lacks the scenario or the versions",
         "no-seed": "its manifest names no seed: run.seed is None",
         "list": "policy.kind of its scenario is not one value",

@@ -30,6 +30,22 @@ def test_a_policy_without_designs_is_compared_with_uniform_all_the_same():
     assert found.fields["policy.kind"] == "uniform"
 
 
+def test_two_traces_of_one_name_are_two_environments():
+    logs = [log("uniform", seed=seed) for seed in (1, 2)]
+    for each, letter in zip(logs, "ab", strict=True):
+        each.manifest["scenario"]["channel"]["kind"] = "trace.csv"
+        each.manifest["trace"] = {"sha256": letter * 64, "rounds": 9, "devices": 20}
+    one, two = group_runs(logs)
+    assert (one.environment, two.environment) == ("trace=" + "a" * 12, "trace=" + "b" * 12)
+
+
+def test_runs_that_differ_in_computation_time_alone_are_one_configuration():
+    slow, quick = log("uniform"), log("uniform", seed=2)
+    slow.manifest["scenario"]["uplink"]["computation_s"] = 2.0
+    (group,) = group_runs([slow, quick])
+    assert group.seeds == [1, 2]
+
+
 def test_the_baseline_has_the_same_draws_and_the_same_design():
     groups = labelled(
         log("uniform", draws=5, design="with-replacement"),

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TransferSpeedColumn,
+)
 
 from fedsched.errors import UnknownNameError
 from fedsched.learning.cifar10 import fetch_cifar10
@@ -35,11 +42,12 @@ def command(name: str, archive: str | None, source: str, cache: str | None) -> N
     console = Console(stderr=True)
     with Progress(*columns, TransferSpeedColumn(), console=console, transient=True,
                   disable=not console.is_terminal) as bars:  # fmt: skip
-        tasks: dict[str, object] = {}
+        tasks: dict[str, TaskID] = {}
 
         def show(what: str, done: int, total: int | None) -> None:
-            task = tasks.setdefault(what, bars.add_task(what) if what not in tasks else None)
-            bars.update(task, completed=done, total=total)  # type: ignore[arg-type]
+            if what not in tasks:
+                tasks[what] = bars.add_task(what)
+            bars.update(tasks[what], completed=done, total=total)
 
         folder = fetch_cifar10(
             Path(cache) if cache else None,

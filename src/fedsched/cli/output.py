@@ -58,7 +58,8 @@ def print_table(
             table.add_column(header[place], justify=justify, overflow="fold", width=letters)
         for row in body:
             table.add_row(*(row[place] for place in columns))
-        Console(width=width).print(table)
+        # Brackets and colons in names are letters, not the marks of a style or a picture.
+        Console(width=width, markup=False, emoji=False).print(table)
 
 
 def columns_that_fit(

@@ -7,7 +7,7 @@ import click
 
 from fedsched.errors import InputError
 from fedsched.results.checkpoint import rounds_done
-from fedsched.results.collect import collect_runs
+from fedsched.results.collect import find_runs
 from fedsched.results.files import output_folder
 from fedsched.results.runlog import (
     MANIFEST,
@@ -34,7 +34,7 @@ def command(runs: tuple[str, ...], out: str, resumable: bool) -> None:
     --draw` read. With --resumable, `fedsched run` on the copy goes on where the run stood, on
     whatever machine it is.
     """
-    found = collect_runs(runs)
+    found = find_runs(runs, without=Path(out) if out else None)
     for each in found.left_out:
         click.echo(f"left out: {each.name}: {each.reason}", err=True)
     names = Counter(run.log.folder.name for run in found.runs)

@@ -21,7 +21,7 @@ from fedsched.results.analysis import curve_of
 from fedsched.results.figures import save_figure
 from fedsched.results.files import atomic_path, output_folder
 from fedsched.results.groups import group_runs
-from fedsched.results.runlog import MANIFEST, read_run
+from fedsched.results.runlog import MANIFEST, RunLog, read_run
 from fedsched.scenario import Scenario, run_name
 
 __all__ = ["command"]
@@ -84,12 +84,14 @@ def command(
             -job.scenario.run.rounds * job.scenario.policy.draws,
         )
     )
+    logs = {}
     if draw:
-        wanted, jobs = len(jobs), _with_rounds(jobs)
-        if wanted and not jobs:
+        logs = _measured(jobs)
+        if jobs and not logs:
             raise InputError(
-                f"out: none of the {wanted} runs of {target} is in {str(folder / 'runs')!r}; leave "
-                "--draw out to run them, or name the folder of `fedsched reproduce` that has them"
+                f"out: none of the {len(jobs)} runs of {target} is in {str(folder / 'runs')!r}; "
+                "leave --draw out to run them, or name the folder of `fedsched reproduce` that has "
+                "them"
             )
     output_folder("out", out)  # made only now: where there is nothing to draw, nothing is left
     if not draw:
@@ -98,7 +100,7 @@ def command(
         failed = [f"{o.job.name}: {o.failure}" for o in outcomes if o.failure is not None]
         if failed:
             raise FedschedError(f"{len(failed)} of {len(jobs)} runs failed: {'; '.join(failed)}")
-    logs = {job.name: read_run(job.folder) for job in jobs}
+        logs = {job.name: read_run(job.folder) for job in jobs}
     for each in track(chosen, total=len(chosen), label="drawing"):
         groups = group_runs(logs[name] for name in names[each.name] if name in logs)
         if names[each.name] and not groups:
@@ -108,7 +110,7 @@ def command(
         place = each.name if accuracy is None else f"{each.name}-to-{accuracy:g}"
         written = _write(folder / place, each.make(shown, groups), each.tables(size))
         click.echo(f"{each.name}: {each.about} -> {written}")
-    click.echo(f"{len(jobs)} runs, {time.perf_counter() - began:.0f} s, in {folder}")
+    click.echo(f"{len(logs)} runs, {time.perf_counter() - began:.0f} s, in {folder}")
 
 
 def _job(scenario: Scenario, runs: Path) -> Job:
@@ -131,16 +133,21 @@ def _seeds(given: str) -> tuple[int, ...]:
 
 
 def _asking(size: Scale, accuracy: float) -> Scale:
-    """The scale with another target, the same for every alpha; its runs are the same."""
+    """The scale with another target, the same for every alpha; its runs are the same.
+
+    The paper's numbers are for its own targets and have no place beside these.
+    """
     if not 0.0 < accuracy < 1.0:
         raise InputError(f"target must lie in (0, 1), got {accuracy:g}; it is a test accuracy")
-    return dataclasses.replace(size, targets=dict.fromkeys(size.targets, accuracy))
+    targets = dict.fromkeys(size.targets, accuracy)
+    return dataclasses.replace(size, targets=targets, paper_beside=False)
 
 
-def _with_rounds(jobs: Sequence[Job]) -> list[Job]:
-    """Those whose folder holds a run that has been measured at least once, finished or not."""
+def _measured(jobs: Sequence[Job]) -> dict[str, RunLog]:
+    """The logs of those that have been measured at least once, finished or not, by name."""
     begun = [job for job in jobs if (job.folder / MANIFEST).is_file()]
-    return [job for job in begun if len(curve_of(read_run(job.folder)).rounds)]
+    logs = {job.name: read_run(job.folder) for job in begun}
+    return {name: log for name, log in logs.items() if len(curve_of(log).rounds)}
 
 
 def _write(folder: Path, product: Product, tables: Sequence[Mapping[str, Any]]) -> Path:

@@ -11,7 +11,7 @@ from fedsched.core.checks import whole_number
 from fedsched.engines import ENGINES, Job, check_engine, run_jobs
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.results.files import output_folder
-from fedsched.results.runlog import RunLog, read_manifest, read_run
+from fedsched.results.runlog import MANIFEST, RunLog, read_manifest, read_run
 from fedsched.scenario import Scenario, run_name, scenario_from
 from fedsched.scenario_file import is_sweep, load_scenarios
 
@@ -103,7 +103,7 @@ def command(
         Job(
             name=run_name(each),
             scenario=each,
-            folder=place / run_name(each),
+            folder=place if alone else place / run_name(each),
             device=device,
             tensorboard=log == "tensorboard",
         )
@@ -124,8 +124,14 @@ def command(
 
 def _scenarios(path: str) -> tuple[list[Scenario], bool]:
     """Those of a file, or the one of a run folder; and whether it is one run, not a sweep."""
-    if Path(path).is_dir():
-        return [scenario_from(read_manifest(Path(path))["scenario"])], True
+    folder = Path(path)
+    if folder.is_dir() and (runs := len(list(folder.glob(f"*/{MANIFEST}")))):
+        raise InputError(
+            f"scenario: {path!r} holds {runs} runs and is none itself; name one of them, or the "
+            "scenario file they were made from and --out"
+        )
+    if folder.is_dir():
+        return [scenario_from(read_manifest(folder)["scenario"])], True
     return load_scenarios(path), not is_sweep(path)
 
 

@@ -12,6 +12,7 @@ from fedsched.results.analysis import Reach, Speedup
 from fedsched.results.collect import collect_runs
 from fedsched.results.groups import group_runs
 from fedsched.results.report import PATIENCE
+from fedsched.results.runlog import RunLog
 from fedsched.results.times import Row, times_to_targets
 
 __all__ = ["command"]
@@ -20,7 +21,9 @@ __all__ = ["command"]
 @click.command("times", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, metavar="RUNS...")
 @click.option("--targets", required=True, help="Test accuracies, such as 0.6,0.7,0.775.")
-@click.option("--computation-s", default=0.0, help="Computation time a round.")
+@click.option(
+    "--computation-s", type=float, help="Computation time a round.  [default: the runs' own]"
+)
 @click.option("--patience", default=PATIENCE, help="Measurements a crossing must last.")
 @click.option(
     "--against",
@@ -31,8 +34,8 @@ __all__ = ["command"]
 @click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    runs: tuple[str, ...], targets: str, computation_s: float, patience: int, against: str | None,
-    by_seed: bool, markdown: bool, as_json: bool,
+    runs: tuple[str, ...], targets: str, computation_s: float | None, patience: int,
+    against: str | None, by_seed: bool, markdown: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Say when the RUNS reached each accuracy, and how many times sooner than uniform selection.
 
@@ -42,7 +45,8 @@ def command(
     average" is the geometric mean over the targets, the steadier number where curves are flat.
     """
     goals = _goals(targets)
-    positive_number("computation-s", computation_s, allow_zero=True)
+    if computation_s is not None:
+        positive_number("computation-s", computation_s, allow_zero=True)
     whole_number("patience", patience)
     if markdown and as_json:
         raise click.UsageError("tables come as --markdown or as --json, not as both")
@@ -51,6 +55,8 @@ def command(
         click.echo(f"left out: {left_out.name}: {left_out.reason}", err=True)
     if not found.runs:
         raise InputError(f"runs: there is no run that can be read in {', '.join(runs)}")
+    if computation_s is None:
+        computation_s = _own_computation_s([run.log for run in found.runs])
     rows = times_to_targets(
         group_runs(run.log for run in found.runs), goals, computation_s=computation_s,
         patience=patience, against=against, by_seed=by_seed,
@@ -83,6 +89,18 @@ def command(
                 ],
                 markdown=markdown,
             )
+
+
+def _own_computation_s(logs: list[RunLog]) -> float:
+    """The computation time that all the scenarios have."""
+    uplinks = [log.manifest["scenario"].get("uplink", {}) for log in logs]
+    found = sorted({float(each.get("computation_s", 0.0)) for each in uplinks})
+    if len(found) > 1:
+        raise InputError(
+            f"computation-s is missing: the runs have {', '.join(f'{each:g}' for each in found)} s "
+            "a round in their scenarios; name one, as their rounds do not depend on it"
+        )
+    return found[0]
 
 
 def _goals(text: str) -> list[float]:

@@ -20,7 +20,7 @@ def import_object(field: str, path: str) -> Any:
         'Fraction'
     """
     module_name, colon, name = path.partition(":")
-    if not (module_name and colon and name):
+    if not (module_name and colon and name) or module_name.startswith("."):
         raise InputError(f"{field}: {path!r} is no import path; write it as 'package.module:name'")
     try:
         module = importlib.import_module(module_name)

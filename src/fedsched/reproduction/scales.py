@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fedsched.core.uplink import PAPER_UPLINK
@@ -20,7 +20,7 @@ class Scale:
     devices: int
     draws: tuple[int, ...]
     seeds: tuple[int, ...]
-    rounds: Mapping[int, int]  # of training, by draws
+    rounds: Mapping[int, int]  # of training at most, by draws
     schedule_rounds: int  # of the figures that need no training
     targets: Mapping[float, float]  # accuracy to reach, by alpha
     training: Mapping[str, Any]
@@ -29,11 +29,13 @@ class Scale:
     patience: int  # measurements a crossing must last
     window: int  # points of the rolling mean, of 200 on each curve
     stops: bool = False  # whether a run ends once it stands at its target
+    paper_beside: bool = True  # whether the paper's numbers stand beside ours
+    longer: Mapping[float, int] = field(default_factory=dict)  # in place of rounds, by alpha
 
     def base(self, draws: int, alpha: float) -> dict[str, dict[str, Any]]:
         """The part of a scenario that its runs with so many draws on such data share."""
         run: dict[str, Any] = {
-            "rounds": self.rounds[draws],
+            "rounds": self.longer.get(alpha, self.rounds[draws]),
             "eval_every": self.eval_every[draws],
         }
         if self.stops:
@@ -68,7 +70,7 @@ _PAPER = Scale(
     rounds=dict.fromkeys((1, 5, 10), 10_000), schedule_rounds=4_000, targets=_PAPER_TARGETS,
     training={"model": "paper-cnn", "learning_rate": 0.01},
     samples=500, eval_every={1: 50, 5: 20, 10: 20}, patience=3, window=5,
-    stops=True,
+    stops=True, longer={0.0: 20_000},
 )  # fmt: skip
 
 # Scale and data set. The paper is about CIFAR-10; digits stand in for it where time is short.
@@ -99,6 +101,7 @@ def make_scale(name: str, dataset: str | None) -> Scale:
                 "targets": {math.inf: 0.4, 1.0: 0.35, 0.0: 0.15},
                 "patience": 1,
                 "stops": False,
+                "longer": {},
                 "schedule_rounds": 1_000,
             }
         )

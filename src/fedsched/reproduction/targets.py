@@ -99,11 +99,12 @@ def _pairs(
         gain = paired_speedup(
             base, ours, target, computation_s=computation_s, patience=scale.patience
         )
-        printed = paper.SPEEDUPS.get((channel, m, computation_s)) if alpha == math.inf else None
+        in_paper = scale.paper_beside and alpha == math.inf
+        printed = paper.SPEEDUPS.get((channel, m, computation_s)) if in_paper else None
         for policy, group in (("lyapunov", ours), ("uniform", base)):
             mean = mean_reach(group, target, patience=scale.patience)
             seconds = paper.SECONDS_TO_TARGET.get((policy, m))
-            plain = channel == "heterogeneous" and alpha == math.inf and computation_s == 0.0
+            plain = in_paper and channel == "heterogeneous" and computation_s == 0.0
             rows.append(
                 {
                     "channel": channel, "alpha": alpha, "draws": m, "policy": policy,
@@ -186,15 +187,17 @@ def _table(channel: str) -> Callable[[Scale, Sequence[Group]], Product]:
                       "target": scale.targets[alpha]}  # fmt: skip
             # One that arrived alone is not the best of anything.
             for piece in envelope(lines) if len(lines) > 1 else []:
-                fields = by_label[piece.name].fields
+                group = by_label[piece.name]
                 rows.append(
                     {**common, "source": "ours", "from_s": piece.begin_s, "to_s": piece.end_s,
-                     "draws": fields["policy.draws"], "lambda": fields.get("policy.lam")}
+                     "draws": group.fields["policy.draws"],
+                     "lambda": group.fields.get("policy.lam"), "seeds": len(group.logs)}
                 )  # fmt: skip
-            for begin, end, m, lam in paper.BEST_CONFIGURATIONS.get((channel, policy, alpha), []):
+            printed = paper.BEST_CONFIGURATIONS.get((channel, policy, alpha), [])
+            for begin, end, m, lam in printed if scale.paper_beside else []:
                 rows.append(
                     {**common, "source": "paper", "from_s": begin, "to_s": end, "draws": m,
-                     "lambda": lam}
+                     "lambda": lam, "seeds": None}
                 )  # fmt: skip
         return Product(figure=drawing.best_configurations(rows), rows=rows)
 

@@ -1,10 +1,10 @@
 """Find the runs below some folders: those that can be shown, and why the others cannot."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +12,33 @@ from numpy.typing import NDArray
 from fedsched.errors import FedschedError, InputError, MissingExtraError, RunLogError
 from fedsched.results.analysis import Curve, curve_of
 from fedsched.results.groups import group_runs
-from fedsched.results.runlog import MANIFEST, ROUNDS, RunLog, read_run
+from fedsched.results.runlog import MANIFEST, PACKED, ROUNDS, RunLog, read_run
 
-__all__ = ["Collection", "GoodRun", "LeftOut", "collect_runs", "good_run"]
+__all__ = [
+    "Collection",
+    "FoundRun",
+    "GoodRun",
+    "LeftOut",
+    "collect_runs",
+    "find_runs",
+    "good_run",
+]
 
 Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GoodRun:
-    """A run that can be shown, with what is counted over its rounds."""
+class FoundRun:
+    """A run that can be read."""
 
     name: str  # its folder, below what all runs have in common
     log: RunLog
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GoodRun(FoundRun):
+    """A run that can be shown, with what is counted over its rounds."""
+
     accuracy: Curve
     loss: Curve  # empty where it was never measured
     selected: Values  # rounds each device took part in, up to the last device seen
@@ -40,20 +54,44 @@ class LeftOut:
     reason: str
 
 
+Run = TypeVar("Run", bound=FoundRun)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Collection:
+class Collection(Generic[Run]):
     """What was found below the folders asked for."""
 
-    runs: Sequence[GoodRun]
+    runs: Sequence[Run]
     left_out: Sequence[LeftOut]
 
 
-def collect_runs(paths: Sequence[str | Path]) -> Collection:
+def collect_runs(paths: Sequence[str | Path]) -> Collection[GoodRun]:
     """Read every run in and below some folders; what cannot be shown is named, with the reason.
 
     Of runs with one scenario and one seed the longest stays: counted twice, it would make
     intervals look narrower than they are.
     """
+    return _collected(paths, good_run, without=None)
+
+
+def find_runs(paths: Sequence[str | Path], *, without: Path | None = None) -> Collection[FoundRun]:
+    """As :func:`collect_runs`, whether or not there is anything to show yet.
+
+    Args:
+        paths: folders of runs, or run folders.
+        without: a folder to pass over where it lies below one of them.
+    """
+
+    def readable(name: str, log: RunLog) -> FoundRun:
+        _check_manifest(log.manifest)
+        return FoundRun(name=name, log=log)
+
+    return _collected(paths, readable, without=without)
+
+
+def _collected(
+    paths: Sequence[str | Path], read: Callable[[str, RunLog], Run], *, without: Path | None
+) -> Collection[Run]:
     folders: set[Path] = set()
     left_out: list[LeftOut] = []
     for given in map(Path, paths):
@@ -62,16 +100,19 @@ def collect_runs(paths: Sequence[str | Path]) -> Collection:
                 f"runs: there is no folder {str(given)!r}; name run folders, or folders of them"
             )
         below = {each.resolve() for each in _run_folders(given)}
+        apart = None if without is None else without.resolve()
+        if apart is not None and given.resolve() in apart.parents:
+            below = {each for each in below if each != apart and apart not in each.parents}
         folders |= below
         if not below:
             left_out.append(LeftOut(name=str(given), reason="there is no run in this folder"))
     parents = [str(place.parent) for place in folders]
     top = Path(os.path.commonpath(parents)) if parents else Path()
     names = {place: place.relative_to(top).as_posix() for place in folders}
-    runs: dict[str, GoodRun] = {}
+    runs: dict[str, Run] = {}
     for place in sorted(folders, key=names.__getitem__):
         try:
-            run = good_run(names[place], read_run(place))
+            run = read(names[place], read_run(place))
         except MissingExtraError:
             raise
         except Exception as error:  # whatever a foreign folder breaks, it is one line here
@@ -84,7 +125,7 @@ def collect_runs(paths: Sequence[str | Path]) -> Collection:
         key = repr((sorted(alone.fields.items()), alone.seeds))
         kept, other = run, runs.get(key)
         if other is not None:
-            kept, spare = (run, other) if run.log.rounds > other.log.rounds else (other, run)
+            kept, spare = (run, other) if _worth(run) > _worth(other) else (other, run)
             reason = f"it has the scenario and the seed of {kept.name}, which is as long or longer"
             left_out.append(LeftOut(name=spare.name, reason=reason))
         runs[key] = kept
@@ -92,6 +133,11 @@ def collect_runs(paths: Sequence[str | Path]) -> Collection:
         runs=tuple(runs.values()),
         left_out=tuple(sorted(left_out, key=lambda each: each.name)),
     )
+
+
+def _worth(run: FoundRun) -> tuple[int, bool]:
+    """Longer is better, and of equals the one that is no packed copy."""
+    return run.log.rounds, PACKED not in run.log.manifest
 
 
 def _run_folders(root: Path) -> Iterable[Path]:

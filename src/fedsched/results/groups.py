@@ -28,7 +28,7 @@ _ENVIRONMENT = ("channel.", "data.", "uplink.")
 # Fields that do not tell configurations apart.
 _IGNORED = frozenset(
     f"run.{name}" for name in ("seed", "rounds", "eval_every", "checkpoint_every", "stop_accuracy")
-)
+) | {"uplink.computation_s"}  # rounds do not depend on it, and whoever asks for times names one
 
 # Fields that came after the first logs were written, with what every run did before.
 _LATER = {
@@ -62,6 +62,8 @@ class Group:
 def _flat(log: RunLog) -> dict[str, Any]:
     scenario = log.manifest["scenario"]
     later = {name: value for name, value in _LATER.items() if name.partition(".")[0] in scenario}
+    if "trace" in log.manifest:  # two files may have one name
+        later["channel.trace"] = log.manifest["trace"]["sha256"][:12]
     return later | {
         f"{part}.{name}": tuple(value) if isinstance(value, list) else value
         for part, table in scenario.items()

@@ -76,7 +76,7 @@ def write_report(
 
 
 def report_payload(
-    found: Collection,
+    found: Collection[GoodRun],
     *,
     target: float | None = None,
     patience: int = PATIENCE,

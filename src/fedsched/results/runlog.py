@@ -88,6 +88,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{str(folder)!r} is of schema {schema} and this version reads schema {SCHEMA}; "
             "use the version of fedsched named in its manifest, or run it again"
         )
+    if not isinstance(content.get("scenario"), dict):
+        raise RunLogError(f"{str(path)!r} is damaged: it has no scenario")
     return dict(content)
 
 
