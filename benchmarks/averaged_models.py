@@ -3,7 +3,8 @@
 `python -m benchmarks.averaged_models keep RUN KEPT` beside `fedsched run` copies every checkpoint
 of the run folder RUN to the folder KEPT, for a run itself keeps the last two; stop it with Ctrl-C.
 `python -m benchmarks.averaged_models table RUN KEPT [RUN KEPT ...]` evaluates means of them and
-writes ``results/averaged-models.md``.
+adds them to ``results/averaged-models.md``; what that page has of other runs, or of earlier rounds
+of these, stays there.
 """
 
 import shutil
@@ -58,35 +59,51 @@ def row(t, found, step, accuracy, evaluate):
     return f"| {' | '.join(cells)} |"
 
 
-def section(run, kept):
-    """A table of one run."""
+def measured(run, kept):
+    """What a table of one run is called, and its rows by their round."""
     log, found = read_run(run), models(kept)
     scenario = scenario_from(log.manifest["scenario"])
     accuracy = np.asarray(log.column("test_accuracy"), dtype=np.float64)
     step = min(np.diff(sorted(found)))
-    lines = [
-        "",
+    heading = (
         f"{scenario.policy.kind}, m = {scenario.policy.draws}, alpha = {scenario.data.alpha:g}, "
         f"{scenario.channel.kind} channels, seed {scenario.run.seed}. Test accuracy of the run's "
         f"last {NEAR} measurements (mean, least, largest), and of the mean of its last models, one "
-        f"every {step} rounds:",
-        "",
-        f"| rounds | the run | {' | '.join(f'mean of {span}' for span in SPANS)} |",
-        f"|{'---|' * (2 + len(SPANS))}",
-    ]
+        f"every {step} rounds:"
+    )
+    rows = {}
     with training_pool(trainer_spec_of(scenario, log.manifest["devices"], "cpu"), 1) as pool:
         for t in sorted(found):
             if t % EVERY == 0:
-                lines.append(row(t, found, step, accuracy, pool.evaluate))
-                print(lines[-1], flush=True)
-    return lines
+                rows[t] = row(t, found, step, accuracy, pool.evaluate)
+                print(rows[t], flush=True)
+    return heading, rows
+
+
+def known(page):
+    """The rows of a page by their round, for each table by its heading."""
+    tables = {}
+    for line in page.splitlines():
+        first = line.removeprefix("| ").partition(" |")[0].replace(",", "")
+        if line.endswith(":"):
+            rows = tables[line] = {}
+        elif first.isdigit():
+            rows[int(first)] = line
+    return tables
 
 
 def table(*folders):
-    """Tables of pairs of folders, a run and what was kept of it."""
-    lines = ["# Means of the last models"]
+    """Tables of pairs of folders, a run and what was kept of it, beside what is known."""
+    tables = known(PLACE.read_text(encoding="utf-8")) if PLACE.is_file() else {}
     for run, kept in zip(folders[::2], folders[1::2], strict=True):
-        lines += section(run, kept)
+        heading, rows = measured(run, kept)
+        # The first of what was kept has no whole mean yet; an earlier measurement may have.
+        tables[heading] = rows | tables.get(heading, {})
+    lines = ["# Means of the last models"]
+    for heading, rows in tables.items():
+        columns = f"| rounds | the run | {' | '.join(f'mean of {span}' for span in SPANS)} |"
+        lines += ["", heading, "", columns, f"|{'---|' * (2 + len(SPANS))}"]
+        lines += [rows[t] for t in sorted(rows)]
     PLACE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -308,7 +308,7 @@ def test_shares_for_another_number_of_devices_are_refused(name):
 
 def test_gains_for_another_number_of_devices_are_refused():
     policy = lyapunov(Independent(1))
-    with pytest.raises(InputError, match=r"gain has shape \(3,\) and the queues \(12,\)"):
+    with pytest.raises(InputError, match=r"gain has shape \(3,\) and the state \(12,\)"):
         policy.decide(np.ones(3), policy.init(DEVICES))
 
 

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.checks import positive_number
+from fedsched.core.checks import positive_number, whole_number
 from fedsched.core.power import power_unchecked
 from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError, UnknownNameError
@@ -85,7 +85,7 @@ class QueuePower(AbstractPower):
         super().__post_init__()
         positive_number("v", self.v)
         positive_number("lam", self.lam)
-        positive_number("draws", self.draws)
+        whole_number("draws", self.draws)
 
     @property
     def _cost(self) -> float:
@@ -154,11 +154,11 @@ class TrackedPower(AbstractPower):
         draws: m, the devices a round that are expected.
     """
 
-    draws: float = 1.0
+    draws: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive_number("draws", self.draws)
+        whole_number("draws", self.draws)
 
     def _turns(self, devices: int) -> float:
         return max(1.0, devices / self.draws)
