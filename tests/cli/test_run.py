@@ -283,6 +283,12 @@ def test_the_folder_of_a_sweep_is_no_run(fedsched, scenario):
     assert code == 2 and "scenario: 'there' holds 2 runs and is none itself" in err
 
 
+def test_a_run_folder_that_also_holds_a_copy_is_a_run(fedsched, scenario):
+    assert fedsched("run", scenario, "--out", "there", "--workers", 1)[0] == 0
+    assert fedsched("pack", "there", "--out", "there/small")[0] == 0
+    assert fedsched("run", "there", "--workers", 1)[0] == 0
+
+
 def test_a_scenario_that_begins_with_a_byte_order_mark_is_read(fedsched, scenario):
     scenario.write_text(f"\ufeff{scenario.read_text()}", encoding="utf-8")
     assert fedsched("run", scenario, "--out", "there", "--workers", 1)[0] == 0

@@ -125,14 +125,15 @@ def command(
 def _scenarios(path: str) -> tuple[list[Scenario], bool]:
     """Those of a file, or the one of a run folder; and whether it is one run, not a sweep."""
     folder = Path(path)
-    if folder.is_dir() and (runs := len(list(folder.glob(f"*/{MANIFEST}")))):
+    if not folder.is_dir():
+        return load_scenarios(path), not is_sweep(path)
+    runs = len(list(folder.glob(f"*/{MANIFEST}")))
+    if runs and not (folder / MANIFEST).is_file():
         raise InputError(
             f"scenario: {path!r} holds {runs} runs and is none itself; name one of them, or the "
             "scenario file they were made from and --out"
         )
-    if folder.is_dir():
-        return [scenario_from(read_manifest(folder)["scenario"])], True
-    return load_scenarios(path), not is_sweep(path)
+    return [scenario_from(read_manifest(folder)["scenario"])], True
 
 
 def _print(title: str, runs: dict[str, tuple[Scenario, RunLog]]) -> None:
