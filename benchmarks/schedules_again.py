@@ -5,6 +5,7 @@ rounds, and writes ``results/schedules-again.md``. NumPy chooses its kernels by 
 instructions of the processor, and another kernel may round the last bit of a number otherwise.
 """
 
+import sys
 from itertools import islice
 from pathlib import Path
 
@@ -72,4 +73,6 @@ def main():
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        sys.exit(f"it takes no arguments, got {' '.join(sys.argv[1:])}")
     main()

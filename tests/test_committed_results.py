@@ -11,6 +11,7 @@ from fedsched.assembly import schedule_of
 from fedsched.cli.times import _gain
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.reproduction.scales import make_scale
+from fedsched.reproduction.targets import TARGETS
 from fedsched.results.analysis import curve_of, reach
 from fedsched.results.groups import group_runs
 from fedsched.results.runlog import read_run
@@ -125,6 +126,11 @@ def test_the_summary_of_the_document_is_what_the_runs_say(begins, choice, enviro
     found = row(choice, environment, **{"targets": (0.775,), **asked})
     said = _gain(found.sooner_overall).removesuffix(")").split(" (")  # the ratio and its interval
     assert all(each in line for each in said), (said, line)
+
+
+def test_every_run_is_one_that_a_figure_or_table_of_the_paper_asks_for():
+    wanted = {run_name(each) for target in TARGETS.values() for each in target.scenarios(PAPER)}
+    assert {folder.name for folder in RUNS if folder.parent.name == "runs"} <= wanted
 
 
 def test_the_results_are_small():
