@@ -117,7 +117,7 @@ function fixed(value, digits) {
   return part === undefined ? spaced : `${spaced}.${part}`;
 }
 const seconds = (value) => fixed(value, value < 10 ? 2 : value < 1000 ? 1 : 0);
-const breakpoint = (value) => value >= 1000 ? fixed(value, 1) : String(Number(value.toPrecision(5)));
+const breakpoint = (value) => value >= 1000 ? fixed(value, 0) : String(Number(value.toPrecision(3)));
 const times = (value) => fixed(value, value < 10 ? 2 : value < 100 ? 1 : 0);
 function compact(value) {
   if (value === 0) return "0";
@@ -541,7 +541,7 @@ function configurations(answers) {
     const never = arrived ? `${arrived} of ${group.runs.length} seeds` : "not reached";
     const row = make("tr", { "data-label": group.label }, make("th", { scope: "row" }, name),
       line ? cell("seconds_to_target", time, seconds(time)) : cell("seconds_to_target", null, never, { class: "never" }),
-      line ? cell("rounds_to_target", line.rounds, fixed(line.rounds, Number.isInteger(line.rounds) ? 0 : 1)) : cell("rounds_to_target", null, "–", { class: "never" }),
+      line ? cell("rounds_to_target", line.rounds, fixed(line.rounds, 0)) : cell("rounds_to_target", null, "–", { class: "never" }),
       gain ? cell("speedup", gain.ratio, gain.low === null ? times(gain.ratio) : [`${times(gain.ratio)} `, make("small", { "data-low": gain.low, "data-high": gain.high }, `${times(gain.low)} to ${times(gain.high)}`)])
            : cell("speedup", null, groups.some((each) => each.baseline === k) ? "baseline" : "–", { class: "never" }),
       cell("airtime_s_per_round", group.airtime_s_per_round, `${group.airtime_s_per_round.toPrecision(3)} s${group.feedback_s_per_round ? ` (reports ${(1000 * group.feedback_s_per_round).toPrecision(2)} ms)` : ""}`),
@@ -561,7 +561,7 @@ function ranges(answers) {
       cell("begin_s", part.begin, part.begin === 0 ? "0" : breakpoint(part.begin)),
       forever ? cell("end_s", null, "∞") : cell("end_s", part.end, breakpoint(part.end)),
       make("td", {}, swatch(colour(part.index), dash(part.index)), make("span", {}, spaced(nameOf(part.index)))),
-      make("td", { title: `${line.airtime} + ${line.rounds} c` }, `${seconds(line.airtime)} + ${fixed(line.rounds, Number.isInteger(line.rounds) ? 0 : 1)}\u202fc`));
+      make("td", { title: `${line.airtime} + ${line.rounds} c` }, `${seconds(line.airtime)} + ${fixed(line.rounds, 0)}\u202fc`));
     if (state.c >= part.begin && state.c < part.end) row.className = "now";
     return row;
   });
