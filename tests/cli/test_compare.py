@@ -73,6 +73,25 @@ def test_the_report_and_the_table_mark_what_is_biased(compared):
     assert "ocs (biased)" not in shown.output
 
 
+def test_a_policy_that_fails_is_named_and_the_others_are_compared(fedsched, tmp_path):
+    file = tmp_path / "base.toml"
+    file.write_text(SCENARIO.replace("draws = 3", "draws = 3\nqmin = 0.9"))
+
+    def compare(*policies):
+        return fedsched("compare", file, "--policies", ",".join(policies), "--json",
+                        "--out", tmp_path / "out", "--processes", 1)  # fmt: skip
+
+    code, out, err = compare("lyapunov", "uniform")
+    assert code == 1
+    assert err.startswith("failed: lyapunov: floor (qmin) 0.9 asks too much")
+    answer = json.loads(out)
+    assert [row["policy"] for row in answer["policies"]] == ["uniform"]
+    assert list(answer["failed"]) == ["lyapunov"]
+    code, out, err = compare("lyapunov")
+    assert (code, out) == (1, "")
+    assert err.startswith("failed: lyapunov: floor (qmin) 0.9 asks too much")
+
+
 def test_bad_names_and_targets_are_refused_before_anything_runs(tmp_path):
     def refused(*given):
         return CliRunner().invoke(command, [*given, "--out", str(tmp_path)]).exception

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from fedsched.cli import demo
+from fedsched.cli import demo, output
 from fedsched.engines import Outcome
 from fedsched.results.analysis import curve_of, time_to_target
 from fedsched.results.runlog import read_run
@@ -83,15 +83,22 @@ def test_both_policies_of_the_demo_see_the_same_channel_and_the_papers_airtimes(
 
 
 @pytest.mark.usefixtures("small")
-def test_a_run_that_fails_is_named(fedsched, monkeypatch, tmp_path):
-    def failing(jobs, *, processes):
+def test_runs_that_fail_are_named_once_all_have_ended(fedsched, monkeypatch, tmp_path):
+    def failing(jobs, *, processes, **_):
         assert processes == 1
-        yield from (Outcome(job=job, failure="InputError: it is bad") for job in jobs[3:])
+        for number, job in enumerate(jobs):
+            yield Outcome(job=job, failure="it is bad" if number in (0, 3) else None)
+        ended.append(len(jobs))
 
-    monkeypatch.setattr(demo, "run_jobs", failing)
+    ended = []
+    monkeypatch.setattr(output, "run_jobs", failing)
     code, _, err = fedsched("demo", "--out", tmp_path, "--processes", 1)
     assert code == 2
-    assert err == "fedsched: run lyapunov-m1-seed1 failed: InputError: it is bad\n"
+    assert len(ended) == 1
+    assert err == (
+        f"fedsched: 2 of {ended[0]} runs failed: uniform-m3-seed1: it is bad; "
+        "lyapunov-m1-seed1: it is bad\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from typing import Any
 import click
 import numpy as np
 
-from fedsched.cli.output import grid_progress, print_json, print_table
+from fedsched.cli.output import end_with, print_json, print_table, run_each
 from fedsched.core.checks import whole_number
 from fedsched.core.uplink import PAPER_UPLINK
-from fedsched.engines import Job, run_jobs
-from fedsched.errors import FedschedError, InputError, UnknownNameError
+from fedsched.engines import Job
+from fedsched.errors import InputError, UnknownNameError
 from fedsched.results.analysis import curve_of, reach
 from fedsched.results.files import output_folder
 from fedsched.results.report import write_report
@@ -62,8 +62,9 @@ def command(
 ) -> None:  # fmt: skip
     """Train with every policy on the same data and channel draws, and compare the clocks.
 
-    SCENARIO is a scenario file whose [policy] kind is replaced by each of the policies. Running it
-    again uses what is there; nothing finished is done twice.
+    SCENARIO is a scenario file whose [policy] kind is replaced by each of the policies. One that
+    fails is named and left out of the table. Running it again uses what is there; nothing finished
+    is done twice.
     """
     began = time.perf_counter()
     whole_number("processes", processes)
@@ -89,22 +90,23 @@ def command(
         Job(name=each.policy.kind, scenario=each, folder=folder / each.policy.kind)
         for each in dict.fromkeys(scenarios)
     ]
-    with grid_progress(jobs):
-        for outcome in run_jobs(jobs, processes=processes):
-            if outcome.failure is not None:
-                raise FedschedError(f"run {outcome.job.name} failed: {outcome.failure}")
-    rows = [comparison_row(read_run(job.folder), target) for job in jobs]
+    failed = run_each(jobs, processes=processes)
+    done = [job for job in jobs if job.name not in failed]
+    if not done:
+        end_with(failed)
+    rows = [comparison_row(read_run(job.folder), target) for job in done]
     report = write_report(
-        [job.folder for job in jobs], folder / "report.html", target=target, patience=PATIENCE,
+        [job.folder for job in done], folder / "report.html", target=target, patience=PATIENCE,
         title="Policies compared",
     )  # fmt: skip
     seconds = time.perf_counter() - began
     if as_json:
         about = {"target": target, "report": str(report.path), "seconds": seconds}
-        print_json({**about, "policies": rows})
-        return
-    _print(rows, target, scenarios[0])
-    click.echo(f"report: {report.path}   ({seconds:.0f} s)")
+        print_json({**about, "policies": rows, "failed": failed})
+    else:
+        _print(rows, target, scenarios[0])
+        click.echo(f"report: {report.path}   ({seconds:.0f} s)")
+    end_with(failed)
 
 
 def _scenario(

@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from fedsched.cli.output import grid_progress, print_json, print_table
+from fedsched.cli.output import print_json, print_table, run_all
 from fedsched.core.checks import whole_number
 from fedsched.core.uplink import PAPER_UPLINK
-from fedsched.engines import Job, run_jobs
-from fedsched.errors import FedschedError
+from fedsched.engines import Job
 from fedsched.results.analysis import Curve, curve_of, speedup, time_to_target
 from fedsched.results.figures import accuracy_figure, save_figure
 from fedsched.results.files import output_folder
@@ -68,10 +67,7 @@ def command(out: str, as_json: bool, processes: int) -> None:
         for policy in ("uniform", "lyapunov")
         for seed in SEEDS
     ]
-    with grid_progress(jobs):
-        for outcome in run_jobs(jobs, processes=processes):
-            if outcome.failure is not None:
-                raise FedschedError(f"run {outcome.job.name} failed: {outcome.failure}")
+    run_all(jobs, processes=processes)
     logs = {job.name: read_run(job.folder) for job in jobs}
     rows = [_row(logs, policy, draws) for draws in DRAWS for policy in ("uniform", "lyapunov")]
     gains = {str(draws): _speedup(rows, draws) for draws in DRAWS}

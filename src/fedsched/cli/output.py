@@ -2,9 +2,10 @@
 
 import json
 import math
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,11 +16,21 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedsched.engines import Job
+from fedsched.engines import Job, run_jobs
+from fedsched.errors import FedschedError
 from fedsched.results.checkpoint import rounds_done
 from fedsched.results.runlog import MODEL
 
-__all__ = ["grid_progress", "live_progress", "print_json", "print_table", "track"]
+__all__ = [
+    "end_with",
+    "grid_progress",
+    "live_progress",
+    "print_json",
+    "print_table",
+    "run_all",
+    "run_each",
+    "track",
+]
 
 if TYPE_CHECKING:
     from fedsched.experiment import Progress as RunProgress
@@ -157,6 +168,33 @@ def grid_progress(jobs: Sequence[Job]) -> Iterator[None]:
             yield
         finally:
             stop.set()
+
+
+def run_each(
+    jobs: Sequence[Job], *, engine: str = "local", processes: int = 1, address: str | None = None
+) -> dict[str, str]:
+    """Run jobs to their ends, with progress; those that failed by name, with a sentence each."""
+    with grid_progress(jobs):
+        outcomes = list(run_jobs(jobs, engine=engine, processes=processes, address=address))
+    return {each.job.name: each.failure for each in outcomes if each.failure is not None}
+
+
+def run_all(
+    jobs: Sequence[Job], *, engine: str = "local", processes: int = 1, address: str | None = None
+) -> None:
+    """The same where all are needed: refuse to go on if any failed, once the others are done."""
+    failed = run_each(jobs, engine=engine, processes=processes, address=address)
+    if failed:
+        each = "; ".join(f"{name}: {failure}" for name, failure in failed.items())
+        raise FedschedError(f"{len(failed)} of {len(jobs)} runs failed: {each}")
+
+
+def end_with(failed: Mapping[str, str]) -> None:
+    """Name the runs that failed, if any did, and end in failure; the rest has been shown."""
+    for name, failure in failed.items():
+        click.echo(f"failed: {name}: {failure}", err=True)
+    if failed:
+        sys.exit(1)
 
 
 def _progress_of(jobs: Sequence[Job]) -> tuple[int, int, int]:

@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from fedsched.cli.output import grid_progress, track
+from fedsched.cli.output import run_all, track
 from fedsched.core.checks import whole_number
-from fedsched.engines import ENGINES, Job, check_engine, run_jobs
-from fedsched.errors import FedschedError, InputError, UnknownNameError
+from fedsched.engines import ENGINES, Job, check_engine
+from fedsched.errors import InputError, UnknownNameError
 from fedsched.reproduction.scales import SCALES, Scale, make_scale
 from fedsched.reproduction.targets import TARGETS, Product
 from fedsched.results.analysis import curve_of
@@ -95,11 +95,7 @@ def command(
             )
     output_folder("out", out)  # made only now: where there is nothing to draw, nothing is left
     if not draw:
-        with grid_progress(jobs):
-            outcomes = list(run_jobs(jobs, engine=engine, processes=workers, address=address))
-        failed = [f"{o.job.name}: {o.failure}" for o in outcomes if o.failure is not None]
-        if failed:
-            raise FedschedError(f"{len(failed)} of {len(jobs)} runs failed: {'; '.join(failed)}")
+        run_all(jobs, engine=engine, processes=workers, address=address)
         logs = {job.name: read_run(job.folder) for job in jobs}
     for each in track(chosen, total=len(chosen), label="drawing"):
         groups = group_runs(logs[name] for name in names[each.name] if name in logs)

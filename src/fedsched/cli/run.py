@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from fedsched.cli.output import grid_progress, live_progress, print_table
+from fedsched.cli.output import end_with, live_progress, print_table, run_each
 from fedsched.core.checks import whole_number
-from fedsched.engines import ENGINES, Job, check_engine, run_jobs
+from fedsched.engines import ENGINES, Job, check_engine
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.results.files import output_folder
 from fedsched.results.runlog import MANIFEST, RunLog, read_manifest, read_run
@@ -109,17 +109,12 @@ def command(
         )
         for each in scenarios
     ]
-    with grid_progress(jobs):
-        outcomes = list(run_jobs(jobs, engine=engine, processes=workers, address=address))
-    failed = [outcome for outcome in outcomes if outcome.failure is not None]
-    names = {outcome.job.name for outcome in failed}
-    runs = {job.name: (job.scenario, read_run(job.folder)) for job in jobs if job.name not in names}
+    failed = run_each(jobs, engine=engine, processes=workers, address=address)
+    ended = [job for job in jobs if job.name not in failed]
+    runs = {job.name: (job.scenario, read_run(job.folder)) for job in ended}
     _print(scenario, runs)
     click.echo(f"wrote {len(runs)} of {len(jobs)} runs to {out}")
-    for outcome in failed:
-        click.echo(f"failed: {outcome.job.name}: {outcome.failure}", err=True)
-    if failed:
-        sys.exit(1)
+    end_with(failed)
 
 
 def _scenarios(path: str) -> tuple[list[Scenario], bool]:
