@@ -1,5 +1,7 @@
 """Which runs belong together, and which uniform run is whose baseline."""
 
+import re
+
 import pytest
 from tests.results.report_runs import manifest, run_log, table
 
@@ -37,6 +39,16 @@ def test_two_traces_of_one_name_are_two_environments():
         each.manifest["trace"] = {"sha256": letter * 64, "rounds": 9, "devices": 20}
     one, two = group_runs(logs)
     assert (one.environment, two.environment) == ("trace=" + "a" * 12, "trace=" + "b" * 12)
+
+
+def test_a_list_of_sizes_is_short_in_a_label_and_told_from_another():
+    logs = [log("uniform") for _ in range(3)]
+    for each, sizes in zip(logs, (500, [40] * 9 + [900], [900] + [40] * 9), strict=True):
+        each.manifest["scenario"]["data"]["samples"] = sizes
+    environments = [group.environment for group in group_runs(logs)]
+    assert environments[0] == "samples=500"
+    assert len(set(environments)) == 3
+    assert all(re.fullmatch("samples=40-900#[0-9a-f]{6}", each) for each in environments[1:])
 
 
 def test_runs_that_differ_in_computation_time_alone_are_one_configuration():

@@ -1,5 +1,6 @@
 """Runs that differ in their seed alone belong together; what else differs names the groups."""
 
+import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -133,6 +134,9 @@ def _sortable(value: Any) -> tuple[str, float, str]:
 def _written(name: str, value: Any) -> str:
     form = _SHORT.get(name, name.partition(".")[2] + "={}")
     value = "∞" if value in ("inf", math.inf) else value
+    if isinstance(value, tuple):  # one for each device: their range, and a mark
+        mark = hashlib.sha256(repr(value).encode()).hexdigest()[:6]
+        value = f"{min(value)}-{max(value)}#{mark}"
     try:
         return form.format(value)
     except ValueError:
