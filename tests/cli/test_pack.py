@@ -87,6 +87,9 @@ def test_a_copy_that_can_go_on_is_made_anew_until_it_has_gone_on(tmp_path):
     pack(*copies)  # nothing was done in it yet
     copy = tmp_path / "small" / "first"
     assert rounds_done(copy) == 6
+    last = "checkpoint-000000006.npz"
+    whole = (tmp_path / "runs" / "first" / last).stat().st_size
+    assert (copy / last).stat().st_size < whole  # compressed, and it goes on all the same
     with pytest.raises(InputError, match="holds a run, and not a packed copy of"):
         pack(tmp_path / "small", "--out", tmp_path / "small")  # would lose the checkpoint
     run(dataclasses.replace(scenario, run=dataclasses.replace(scenario.run, rounds=8)), copy)

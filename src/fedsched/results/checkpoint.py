@@ -43,8 +43,11 @@ class Checkpoint:
     memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # of training, by name
 
 
-def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint and remove all but it and the one before it."""
+def write_checkpoint(folder: Path, checkpoint: Checkpoint, *, compressed: bool = False) -> Path:
+    """Write a checkpoint and remove all but it and the one before it.
+
+    Compressing takes a twelfth off a trained model and is slow: for copies that are kept.
+    """
     about = {
         "round": checkpoint.round,
         "log_length": checkpoint.log_length,
@@ -55,7 +58,8 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     arrays |= {f"channel.{name}": value for name, value in checkpoint.channel.items()}
     arrays |= {f"memory.{name}": value for name, value in checkpoint.memory.items()}
     packed = io.BytesIO()
-    np.savez(packed, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
+    save = np.savez_compressed if compressed else np.savez
+    save(packed, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
     content = packed.getvalue()
     path = folder / f"checkpoint-{checkpoint.round:09d}.npz"
     with atomic_path(path) as aside:

@@ -251,7 +251,7 @@ def pack_run(folder: str | Path, target: Path, *, resumable: bool = False) -> Pa
     with atomic_path(target / MANIFEST) as aside:
         aside.write_text(json.dumps(about, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     if stand is not None:
-        write_checkpoint(target, replace(stand, log_length=len(content)))
+        write_checkpoint(target, replace(stand, log_length=len(content)), compressed=True)
     return target
 
 
