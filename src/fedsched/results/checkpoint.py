@@ -46,7 +46,7 @@ class Checkpoint:
 def write_checkpoint(folder: Path, checkpoint: Checkpoint, *, compressed: bool = False) -> Path:
     """Write a checkpoint and remove all but it and the one before it.
 
-    Compressing takes a twelfth off a trained model and is slow: for copies that are kept.
+    Compressing takes some 8 % off a trained model and is slow: for copies that are kept.
     """
     about = {
         "round": checkpoint.round,
