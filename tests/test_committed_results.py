@@ -114,6 +114,14 @@ SUMMARY = [
     ),
     (
         "the same, α = 0, to 0.65", "lyapunov m=10 λ=100", "α=0 heterogeneous",
+        {"targets": (0.65,)},
+    ),
+    (
+        "the same, α = 0, to 0.65", "lyapunov m=10 λ=100", "α=0 heterogeneous",
+        {"targets": (0.65,), "computation_s": 1.0},
+    ),
+    (
+        "the same, α = 0, to 0.65", "lyapunov m=10 λ=100", "α=0 heterogeneous",
         {"targets": (0.6,)},
     ),
 ]  # fmt: skip
