@@ -16,6 +16,7 @@ from fedsched.results.analysis import (
     rolling_mean,
     speedup,
     time_to_target,
+    training_loss,
 )
 
 
@@ -128,3 +129,43 @@ def test_more_patience_never_reaches_sooner():
     known = [time for time in times if time is not None]
     assert len(known) > 5
     assert all(a <= b for a, b in pairwise(known))
+
+
+class Log:
+    """Rounds of a log: sums of weight times loss, weights, rejected updates."""
+
+    def __init__(self, sums, weights, rejected=None):
+        self.columns = {"train_loss": np.array(sums), "airtime_s": np.full(len(sums), 2.0)}
+        if rejected is not None:
+            self.columns["rejected"] = np.array(rejected, dtype=np.float64)
+        self.column, self.has = self.columns.__getitem__, self.columns.__contains__
+        self.lists = {"weight": weights}.__getitem__
+
+
+def test_the_training_loss_of_a_stretch_is_a_ratio_of_sums():
+    sums = [1.0, 9.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    weights = [[0.5], [2.0, 0.5], [1.0], [1.0], [1.0, 1.0], [0.5], [1.0]]
+    found = training_loss(Log(sums, weights), points=3)
+    assert found.rounds.tolist() == [2.0, 4.0, 7.0]
+    assert found.airtime_s.tolist() == [4.0, 8.0, 14.0]
+    np.testing.assert_allclose(found.value, [10.0 / 3.0, 5.0 / 2.0, 15.0 / 3.5])
+
+
+@given(
+    weights=st.lists(st.lists(st.floats(0.01, 5.0), min_size=1, max_size=4), max_size=40),
+    points=st.integers(1, 50),
+)
+def test_unlike_weights_make_no_noise_where_every_device_has_the_same_loss(weights, points):
+    log = Log([1.7 * sum(each) for each in weights], weights)
+    found = training_loss(log, points)
+    assert len(found.value) == min(points, len(weights))
+    np.testing.assert_allclose(found.value, 1.7)
+
+
+def test_rounds_without_a_loss_or_with_a_lost_update_are_passed_over():
+    nan = float("nan")
+    log = Log([1.0, nan, 0.1, 3.0], [[1.0], [], [1.0, 1.0], [1.0]], rejected=[0, 0, 1, 0])
+    found = training_loss(log, points=10)
+    assert (found.rounds.tolist(), found.value.tolist()) == ([1.0, 4.0], [1.0, 3.0])
+    nothing = training_loss(Log([nan, nan], [[], []]), points=10)
+    assert len(nothing.rounds) == len(nothing.airtime_s) == len(nothing.value) == 0

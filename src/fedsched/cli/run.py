@@ -10,6 +10,7 @@ from fedsched.cli.output import end_with, live_progress, print_table, run_each
 from fedsched.core.checks import whole_number
 from fedsched.engines import ENGINES, Job, check_engine
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.results.analysis import training_loss
 from fedsched.results.files import output_folder
 from fedsched.results.runlog import MANIFEST, RunLog, read_manifest, read_run
 from fedsched.scenario import Scenario, run_name, scenario_from
@@ -135,6 +136,7 @@ def _print(title: str, runs: dict[str, tuple[Scenario, RunLog]]) -> None:
     rows = []
     for name, (scenario, log) in runs.items():
         accuracy = log.column("test_accuracy")
+        loss = training_loss(log, points=log.rounds).value
         on_air_s = float(log.column("airtime_s").sum())
         rows.append(
             [
@@ -144,7 +146,7 @@ def _print(title: str, runs: dict[str, tuple[Scenario, RunLog]]) -> None:
                 f"{on_air_s + scenario.uplink.computation_s * log.rounds:.1f}",
                 f"{accuracy[-1]:.4f}",
                 f"{accuracy[accuracy == accuracy].max():.4f}",
-                f"{log.column('train_loss')[-1]:.4f}",
+                f"{loss[-1]:.4f}" if len(loss) else "-",
             ]
         )
     header = ["run", "rounds", "airtime s", "clock s", "test accuracy", "best", "train loss"]

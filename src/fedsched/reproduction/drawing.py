@@ -1,13 +1,14 @@
 """The paper's figures, drawn from groups of runs."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fedsched.reproduction.scales import Scale
-from fedsched.results.analysis import Reach, curve_of, mean_curve
+from fedsched.results.analysis import Curve, Reach, curve_of, mean_curve, training_loss
 from fedsched.results.envelope import envelope
 from fedsched.results.figures import (
     PALETTE,
@@ -17,6 +18,7 @@ from fedsched.results.figures import (
     subplots,
 )
 from fedsched.results.groups import Group
+from fedsched.results.runlog import RunLog
 from fedsched.results.tally import ScheduleTally
 
 __all__ = [
@@ -31,17 +33,20 @@ __all__ = [
 ]
 
 _POINTS = 200
-_QUANTITIES = (("test_accuracy", "test accuracy"), ("train_loss", "training loss"))
+_QUANTITIES: Mapping[str, Callable[[RunLog], Curve]] = {
+    "test accuracy": curve_of,
+    "training loss": partial(training_loss, points=_POINTS),
+}
 
 
 def convergence(scale: Scale, groups: Sequence[Group], computations_s: Sequence[float]) -> Any:
     """Accuracy and loss over time, a column for each computation time."""
     with subplots(2, len(computations_s), width=11.0, height=7.0) as (figure, axes):
         for column, computation_s in enumerate(computations_s):
-            for row, (quantity, name) in enumerate(_QUANTITIES):
+            for row, quantity in enumerate(_QUANTITIES):
                 axis = axes[row][column]
                 _draw(axis, scale, groups, quantity, computation_s, by="policy.draws")
-                axis.set(xlabel="simulated time (s)", ylabel=name, xscale="log",
+                axis.set(xlabel="simulated time (s)", ylabel=quantity, xscale="log",
                          title=f"computation {computation_s:g} s a round")  # fmt: skip
         _finish(axes, scale, groups)
         return figure
@@ -50,9 +55,9 @@ def convergence(scale: Scale, groups: Sequence[Group], computations_s: Sequence[
 def over_rounds(scale: Scale, groups: Sequence[Group]) -> Any:
     """Accuracy and loss against rounds."""
     with subplots(1, 2, width=11.0, height=4.0) as (figure, axes):
-        for axis, (quantity, name) in zip(axes[0], _QUANTITIES, strict=True):
+        for axis, quantity in zip(axes[0], _QUANTITIES, strict=True):
             _draw(axis, scale, groups, quantity, 0.0, by="policy.draws", over="rounds")
-            axis.set(xlabel="round", ylabel=name, title=f"{name} by round".capitalize())
+            axis.set(xlabel="round", ylabel=quantity, title=f"{quantity} by round".capitalize())
         _finish(axes, scale, groups)
         return figure
 
@@ -74,9 +79,9 @@ def _pair_of_panels(
     title: str,
 ) -> Any:  # fmt: skip
     with subplots(1, 2, width=11.0, height=4.2) as (figure, axes):
-        for axis, (quantity, name) in zip(axes[0], _QUANTITIES, strict=True):
+        for axis, quantity in zip(axes[0], _QUANTITIES, strict=True):
             _draw(axis, scale, groups, quantity, computation_s, by=by)
-            axis.set(xlabel="simulated time (s)", ylabel=name, xscale="log", title=title)
+            axis.set(xlabel="simulated time (s)", ylabel=quantity, xscale="log", title=title)
         _finish(axes, scale, groups)
         return figure
 
@@ -95,7 +100,7 @@ def _draw(
     for group in groups:
         kind = tuple(str(group.fields[name]) for name in names)
         policy = group.fields["policy.kind"]
-        curves = [curve_of(log, quantity) for log in group.logs]
+        curves = [_QUANTITIES[quantity](log) for log in group.logs]
         where, value = mean_curve(
             curves, computation_s=computation_s, points=_POINTS, window=scale.window, over=over
         )
@@ -107,7 +112,7 @@ def _draw(
             where, value, color=PALETTE[kinds.index(kind) % len(PALETTE)],
             linestyle="-" if policy == "lyapunov" else "--", label=f"{policy}, {label}",
         )  # fmt: skip
-    if quantity == "test_accuracy":
+    if quantity == "test accuracy":
         for target in sorted({scale.targets[float(g.fields["data.alpha"])] for g in groups}):
             axis.axhline(target, color="#555555", linestyle=":", linewidth=1, zorder=0)
             axis.annotate(f"{target:g}", (0.005, target), xycoords=("axes fraction", "data"),

@@ -24,6 +24,7 @@ __all__ = [
     "rolling_mean",
     "speedup",
     "time_to_target",
+    "training_loss",
 ]
 
 Values = NDArray[np.float64]
@@ -51,6 +52,33 @@ def curve_of(log: RunLog, column: str = "test_accuracy") -> Curve:
         rounds=(measured + 1).astype(np.float64),
         airtime_s=airtime_s[measured],
         value=value[measured],
+    )
+
+
+def training_loss(log: RunLog, points: int) -> Curve:
+    r"""The training loss over a run, in at most ``points`` stretches of rounds.
+
+    A round logs :math:`\sum_n w_n f_n` over its cohort. That is unbiased, but it has the noise of
+    :math:`\sum_n w_n`, whose mean is 1: with few devices and unlike weights it is often half or
+    twice that. Over a stretch T of rounds
+
+    .. math:: \sum_{t \in T} \sum_n w_n f_n \Big/ \sum_{t \in T} \sum_n w_n
+
+    has little of it. It is dated at the end of the stretch. Rounds without a loss, and those that
+    lost an update of their cohort, are passed over.
+    """
+    loss, weights = log.column("train_loss"), log.lists("weight")
+    sound = ~np.isnan(loss)
+    if log.has("rejected"):
+        sound &= log.column("rejected") == 0
+    used = np.flatnonzero(sound)
+    edges = np.linspace(0, len(used), min(points, len(used)) + 1).astype(np.int64)
+    begin, last = edges[:-1], used[edges[1:] - 1]
+    weight = np.array([math.fsum(weights[t]) for t in used])
+    return Curve(
+        rounds=(last + 1).astype(np.float64),
+        airtime_s=np.cumsum(log.column("airtime_s"))[last],
+        value=np.add.reduceat(loss[used], begin) / np.add.reduceat(weight, begin),
     )
 
 
