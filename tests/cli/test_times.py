@@ -8,7 +8,7 @@ from tests.results.report_runs import manifest, table, write_grid, write_run
 
 from fedsched.cli.times import command
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.results.analysis import curve_of, reach, speedup
+from fedsched.results.analysis import TRAINING_LOSS, curve_of, reach, speedup
 from fedsched.results.runlog import read_run
 
 
@@ -72,6 +72,27 @@ def test_on_average_is_the_geometric_mean_over_targets_seed_by_seed(runs):
     assert "on average" not in times(runs, "--targets", "0.8").stdout
     short_of_one = answer(runs, "--targets", "0.3,0.999")["rows"]
     assert [each["sooner_overall"] for each in short_of_one] == [None] * 4
+
+
+def test_training_losses_are_reached_as_accuracies_are(runs):
+    said = answer(runs, "--losses", "1.5,0.9")
+    assert (said["measure"], said["targets"]) == ("training loss", [1.5, 0.9])
+    row = next(row for row in said["rows"] if row["configuration"] == "lyapunov m=10")
+    for place, loss in enumerate((1.5, 0.9)):
+        ours, theirs = (
+            [
+                TRAINING_LOSS.reach(read_run(runs / f"{kind}-m10-seed{n}"), loss, patience=3)
+                for n in (1, 2, 3)
+            ]
+            for kind in ("lyapunov", "uniform")
+        )
+        assert row["rounds"][place] == pytest.approx(sum(each.rounds for each in ours) / 3)
+        ratio = speedup([each.airtime_s for each in theirs], [each.airtime_s for each in ours])
+        assert row["sooner"][place] == pytest.approx(ratio.ratio)
+    assert row["rounds"][0] < row["rounds"][1]
+    printed = " ".join(times(runs, "--losses", "0.9").stdout.split())
+    assert "seconds and rounds to a training loss, computation 0 s a round" in printed
+    assert "times sooner to a training loss, computation 0 s a round" in printed
 
 
 def test_a_row_for_each_run_is_compared_with_its_own_seed(runs):
@@ -145,6 +166,18 @@ def test_a_row_in_markdown_is_one_line_however_many_targets(runs):
 def test_wrong_targets_are_refused_with_a_sentence(runs, wrong):
     with pytest.raises(InputError, match=r"targets must be test accuracies in \(0, 1\]"):
         times(runs, "--targets", wrong)
+
+
+@pytest.mark.parametrize("wrong", ["", "1,", "0", "-1", "inf", "nan", "low"])
+def test_wrong_losses_are_refused_with_a_sentence(runs, wrong):
+    with pytest.raises(InputError, match=r"losses must be training losses above 0 .* got"):
+        times(runs, "--losses", wrong)
+
+
+def test_accuracies_or_losses_are_asked_for_and_not_both(runs):
+    for words in ((), ("--targets", "0.8", "--losses", "1")):
+        with pytest.raises(InputError, match="with --losses; one of the two"):
+            times(runs, *words)
 
 
 def test_other_mistakes_end_in_a_sentence(runs, tmp_path):

@@ -52,6 +52,8 @@ def table(*, rounds=60, every=1, seed=1, airtime_s=0.4, speed=1.0, devices=20):
     chosen = rng.integers(0, devices, offsets[-1])
     groups = min(10, devices)
     power = 1.0 + 30.0 * (t[:, None] == 0) + 0.1 * rng.random((rounds, groups))
+    airtime_s = airtime_s * (0.8 + 0.4 * rng.random(rounds))
+    weight = rng.random(offsets[-1])
 
     def lists(values, ends):
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values))
@@ -59,11 +61,13 @@ def table(*, rounds=60, every=1, seed=1, airtime_s=0.4, speed=1.0, devices=20):
     return pa.table(
         {
             "round": t,
-            "airtime_s": airtime_s * (0.8 + 0.4 * rng.random(rounds)),
+            "airtime_s": airtime_s,
             "test_accuracy": np.where(measured, accuracy, np.nan),
             "test_loss": np.where(measured, loss, np.nan),
             "device": lists(chosen, offsets),
             "group_power_w": lists(power.ravel(), np.arange(rounds + 1) * groups),
+            "train_loss": loss * np.add.reduceat(weight, offsets[:-1]),
+            "weight": lists(weight, offsets),
         }
     )
 

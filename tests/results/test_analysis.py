@@ -1,7 +1,10 @@
+import math
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +12,8 @@ from scipy import stats
 
 from fedsched.errors import InputError
 from fedsched.results.analysis import (
+    ACCURACY,
+    TRAINING_LOSS,
     Curve,
     curve_of,
     mean_curve,
@@ -18,6 +23,7 @@ from fedsched.results.analysis import (
     time_to_target,
     training_loss,
 )
+from fedsched.results.runlog import RunLog
 
 
 def curve(values, *, seconds=3.0, every=2.0):
@@ -131,41 +137,53 @@ def test_more_patience_never_reaches_sooner():
     assert all(a <= b for a, b in pairwise(known))
 
 
-class Log:
-    """Rounds of a log: sums of weight times loss, weights, rejected updates."""
+def log_of(sums, weights, measured, rejected=None):
+    """A log with these sums of weight times loss and weights, measured after these rounds."""
+    rounds = len(sums)
+    accuracy = [0.5 if t + 1 in measured else None for t in range(rounds)]
+    columns = {"train_loss": sums, "airtime_s": [2.0] * rounds}
+    table = pa.table(
+        {
+            **{name: pa.array(each, pa.float64()) for name, each in columns.items()},
+            "test_accuracy": pa.array([math.nan if a is None else a for a in accuracy]),
+            "weight": pa.array(weights, pa.list_(pa.float64())),
+            **({} if rejected is None else {"rejected": rejected}),
+        }
+    )
+    return RunLog(folder=Path(), manifest={}, table=table, finished=True)
 
-    def __init__(self, sums, weights, rejected=None):
-        self.columns = {"train_loss": np.array(sums), "airtime_s": np.full(len(sums), 2.0)}
-        if rejected is not None:
-            self.columns["rejected"] = np.array(rejected, dtype=np.float64)
-        self.column, self.has = self.columns.__getitem__, self.columns.__contains__
-        self.lists = {"weight": weights}.__getitem__
 
-
-def test_the_training_loss_of_a_stretch_is_a_ratio_of_sums():
+def test_the_training_loss_since_a_measurement_is_a_ratio_of_sums():
     sums = [1.0, 9.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     weights = [[0.5], [2.0, 0.5], [1.0], [1.0], [1.0, 1.0], [0.5], [1.0]]
-    found = training_loss(Log(sums, weights), points=3)
-    assert found.rounds.tolist() == [2.0, 4.0, 7.0]
-    assert found.airtime_s.tolist() == [4.0, 8.0, 14.0]
-    np.testing.assert_allclose(found.value, [10.0 / 3.0, 5.0 / 2.0, 15.0 / 3.5])
+    found = training_loss(log_of(sums, weights, measured=(2, 4, 6)))
+    assert found.rounds.tolist() == [2.0, 4.0, 6.0]
+    assert found.airtime_s.tolist() == [4.0, 8.0, 12.0]
+    np.testing.assert_allclose(found.value, [10.0 / 3.0, 5.0 / 2.0, 9.0 / 2.5])
 
 
 @given(
     weights=st.lists(st.lists(st.floats(0.01, 5.0), min_size=1, max_size=4), max_size=40),
-    points=st.integers(1, 50),
+    every=st.integers(1, 10),
 )
-def test_unlike_weights_make_no_noise_where_every_device_has_the_same_loss(weights, points):
-    log = Log([1.7 * sum(each) for each in weights], weights)
-    found = training_loss(log, points)
-    assert len(found.value) == min(points, len(weights))
+def test_unlike_weights_make_no_noise_where_every_device_has_the_same_loss(weights, every):
+    measured = range(every, len(weights) + 1, every)
+    log = log_of([1.7 * sum(each) for each in weights], weights, measured)
+    found = training_loss(log)
+    assert found.rounds.tolist() == list(measured)
     np.testing.assert_allclose(found.value, 1.7)
 
 
 def test_rounds_without_a_loss_or_with_a_lost_update_are_passed_over():
-    nan = float("nan")
-    log = Log([1.0, nan, 0.1, 3.0], [[1.0], [], [1.0, 1.0], [1.0]], rejected=[0, 0, 1, 0])
-    found = training_loss(log, points=10)
+    sums, weights = [1.0, math.nan, 0.1, 3.0], [[1.0], [], [1.0, 1.0], [1.0]]
+    found = training_loss(log_of(sums, weights, (1, 2, 3, 4), rejected=[0, 0, 1, 0]))
     assert (found.rounds.tolist(), found.value.tolist()) == ([1.0, 4.0], [1.0, 3.0])
-    nothing = training_loss(Log([nan, nan], [[], []]), points=10)
+    nothing = training_loss(log_of(sums, weights, measured=()))
     assert len(nothing.rounds) == len(nothing.airtime_s) == len(nothing.value) == 0
+
+
+def test_a_loss_is_reached_from_above():
+    log = log_of([3.0, 1.0, 2.0, 1.0, 0.5], [[1.0]] * 5, measured=(1, 2, 3, 4, 5))
+    arrivals = [TRAINING_LOSS.reach(log, 1.5, patience=p) for p in (1, 2, 3)]
+    assert [each and each.rounds for each in arrivals] == [2.0, 4.0, None]
+    assert ACCURACY.reach(log, 0.5).rounds == 1.0

@@ -136,7 +136,7 @@ def _print(title: str, runs: dict[str, tuple[Scenario, RunLog]]) -> None:
     rows = []
     for name, (scenario, log) in runs.items():
         accuracy = log.column("test_accuracy")
-        loss = training_loss(log, points=log.rounds).value
+        loss = training_loss(log).value
         on_air_s = float(log.column("airtime_s").sum())
         rows.append(
             [

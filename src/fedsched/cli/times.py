@@ -1,6 +1,7 @@
 """``fedsched times``: from run folders to seconds, rounds and speed-ups, as tables of text."""
 
 import dataclasses
+import math
 from typing import Any
 
 import click
@@ -8,7 +9,7 @@ import click
 from fedsched.cli.output import print_json, print_table
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError
-from fedsched.results.analysis import Reach, Speedup
+from fedsched.results.analysis import ACCURACY, TRAINING_LOSS, Measure, Reach, Speedup
 from fedsched.results.collect import collect_runs
 from fedsched.results.groups import group_runs
 from fedsched.results.report import PATIENCE
@@ -20,7 +21,8 @@ __all__ = ["command"]
 
 @click.command("times", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, metavar="RUNS...")
-@click.option("--targets", required=True, help="Test accuracies, such as 0.6,0.7,0.775.")
+@click.option("--targets", help="Test accuracies, such as 0.6,0.7,0.775.")
+@click.option("--losses", help="Training losses in place of --targets, such as 1,0.8,0.6.")
 @click.option(
     "--computation-s", type=float, help="Computation time a round.  [default: the runs' own]"
 )
@@ -34,8 +36,8 @@ __all__ = ["command"]
 @click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    runs: tuple[str, ...], targets: str, computation_s: float | None, patience: int,
-    against: str | None, by_seed: bool, markdown: bool, as_json: bool,
+    runs: tuple[str, ...], targets: str | None, losses: str | None, computation_s: float | None,
+    patience: int, against: str | None, by_seed: bool, markdown: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Say when the RUNS reached each accuracy, and how many times sooner than uniform selection.
 
@@ -43,8 +45,12 @@ def command(
     alone are one configuration: its time is the mean, its speed-up the geometric mean of the
     seeds' ratios with a 95 % interval. It has reached a target when all its seeds have. "On
     average" is the geometric mean over the targets, the steadier number where curves are flat.
+
+    With --losses it is the training loss of the rounds since the last measurement that must fall
+    that low. It has far less noise than a test accuracy; but each device trains on its own data,
+    so where these are unlike it says little of the model.
     """
-    goals = _goals(targets)
+    measure, goals = _asked(targets, losses)
     if computation_s is not None:
         positive_number("computation-s", computation_s, allow_zero=True)
     whole_number("patience", patience)
@@ -59,19 +65,21 @@ def command(
         computation_s = _own_computation_s([run.log for run in found.runs])
     rows = times_to_targets(
         group_runs(run.log for run in found.runs), goals, computation_s=computation_s,
-        patience=patience, against=against, by_seed=by_seed,
+        patience=patience, against=against, by_seed=by_seed, measure=measure,
     )  # fmt: skip
     if as_json:
-        about = {"targets": goals, "computation_s": computation_s, "patience": patience}
+        about = {"measure": measure.name, "targets": goals,
+                 "computation_s": computation_s, "patience": patience}  # fmt: skip
         print_json({**about, "rows": [_plain(row, computation_s) for row in rows]})
         return
     for environment in dict.fromkeys(row.environment for row in rows):
         here = [row for row in rows if row.environment == environment]
         where = f"{environment}: " if environment else ""
         names = [f"to {goal:g}" for goal in goals]
+        what = "" if measure is ACCURACY else f" to a {measure.name}"
         overall = ["on average"] if len(goals) > 1 else []
         print_table(
-            f"{where}seconds and rounds, computation {computation_s:g} s a round",
+            f"{where}seconds and rounds{what}, computation {computation_s:g} s a round",
             ["configuration", "seeds", *names],
             [
                 [row.configuration, _seeds(row), *(_time(r, computation_s) for r in row.reached)]
@@ -81,7 +89,7 @@ def command(
         )
         if compared := [row for row in here if any(row.sooner)]:
             print_table(
-                f"{where}times sooner, computation {computation_s:g} s a round",
+                f"{where}times sooner{what}, computation {computation_s:g} s a round",
                 ["configuration", "seeds", "than", *names, *overall],
                 [
                     [row.configuration, _seeds(row), str(row.against), *map(_gain, _gains(row))]
@@ -103,15 +111,28 @@ def _own_computation_s(logs: list[RunLog]) -> float:
     return found[0]
 
 
-def _goals(text: str) -> list[float]:
+def _asked(targets: str | None, losses: str | None) -> tuple[Measure, list[float]]:
+    """What is to be reached, and the values of it."""
+    if (targets is None) == (losses is None):
+        raise InputError(
+            "targets: name the test accuracies to reach with --targets, such as --targets "
+            "0.7,0.775, or training losses with --losses; one of the two"
+        )
+    if targets is not None:
+        return ACCURACY, _goals("targets", targets, "test accuracies in (0, 1]", "0.7,0.775", 1.0)
+    return TRAINING_LOSS, _goals(
+        "losses", str(losses), "training losses above 0", "1,0.8", math.inf
+    )
+
+
+def _goals(field: str, text: str, allowed: str, example: str, most: float) -> list[float]:
     try:
         goals = [float(word) for word in text.split(",")]
     except ValueError:
         goals = []
-    if not goals or not all(0.0 < goal <= 1.0 for goal in goals):
+    if not goals or not all(0.0 < goal <= most and goal < math.inf for goal in goals):
         raise InputError(
-            f"targets must be test accuracies in (0, 1] with commas between, such as 0.7,0.775, "
-            f"got {text!r}"
+            f"{field} must be {allowed} with commas between, such as {example}, got {text!r}"
         )
     return goals
 

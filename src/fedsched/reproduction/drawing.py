@@ -1,14 +1,13 @@
 """The paper's figures, drawn from groups of runs."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fedsched.reproduction.scales import Scale
-from fedsched.results.analysis import Curve, Reach, curve_of, mean_curve, training_loss
+from fedsched.results.analysis import ACCURACY, TRAINING_LOSS, Measure, Reach, mean_curve
 from fedsched.results.envelope import envelope
 from fedsched.results.figures import (
     PALETTE,
@@ -18,7 +17,6 @@ from fedsched.results.figures import (
     subplots,
 )
 from fedsched.results.groups import Group
-from fedsched.results.runlog import RunLog
 from fedsched.results.tally import ScheduleTally
 
 __all__ = [
@@ -33,20 +31,17 @@ __all__ = [
 ]
 
 _POINTS = 200
-_QUANTITIES: Mapping[str, Callable[[RunLog], Curve]] = {
-    "test accuracy": curve_of,
-    "training loss": partial(training_loss, points=_POINTS),
-}
+_MEASURES = (ACCURACY, TRAINING_LOSS)
 
 
 def convergence(scale: Scale, groups: Sequence[Group], computations_s: Sequence[float]) -> Any:
     """Accuracy and loss over time, a column for each computation time."""
     with subplots(2, len(computations_s), width=11.0, height=7.0) as (figure, axes):
         for column, computation_s in enumerate(computations_s):
-            for row, quantity in enumerate(_QUANTITIES):
+            for row, measure in enumerate(_MEASURES):
                 axis = axes[row][column]
-                _draw(axis, scale, groups, quantity, computation_s, by="policy.draws")
-                axis.set(xlabel="simulated time (s)", ylabel=quantity, xscale="log",
+                _draw(axis, scale, groups, measure, computation_s, by="policy.draws")
+                axis.set(xlabel="simulated time (s)", ylabel=measure.name, xscale="log",
                          title=f"computation {computation_s:g} s a round")  # fmt: skip
         _finish(axes, scale, groups)
         return figure
@@ -55,9 +50,11 @@ def convergence(scale: Scale, groups: Sequence[Group], computations_s: Sequence[
 def over_rounds(scale: Scale, groups: Sequence[Group]) -> Any:
     """Accuracy and loss against rounds."""
     with subplots(1, 2, width=11.0, height=4.0) as (figure, axes):
-        for axis, quantity in zip(axes[0], _QUANTITIES, strict=True):
-            _draw(axis, scale, groups, quantity, 0.0, by="policy.draws", over="rounds")
-            axis.set(xlabel="round", ylabel=quantity, title=f"{quantity} by round".capitalize())
+        for axis, measure in zip(axes[0], _MEASURES, strict=True):
+            _draw(axis, scale, groups, measure, 0.0, by="policy.draws", over="rounds")
+            axis.set(
+                xlabel="round", ylabel=measure.name, title=f"{measure.name} by round".capitalize()
+            )
         _finish(axes, scale, groups)
         return figure
 
@@ -79,15 +76,15 @@ def _pair_of_panels(
     title: str,
 ) -> Any:  # fmt: skip
     with subplots(1, 2, width=11.0, height=4.2) as (figure, axes):
-        for axis, quantity in zip(axes[0], _QUANTITIES, strict=True):
-            _draw(axis, scale, groups, quantity, computation_s, by=by)
-            axis.set(xlabel="simulated time (s)", ylabel=quantity, xscale="log", title=title)
+        for axis, measure in zip(axes[0], _MEASURES, strict=True):
+            _draw(axis, scale, groups, measure, computation_s, by=by)
+            axis.set(xlabel="simulated time (s)", ylabel=measure.name, xscale="log", title=title)
         _finish(axes, scale, groups)
         return figure
 
 
 def _draw(
-    axis: Any, scale: Scale, groups: Sequence[Group], quantity: str, computation_s: float,
+    axis: Any, scale: Scale, groups: Sequence[Group], measure: Measure, computation_s: float,
     *, by: str | tuple[str, ...], over: str = "time",
 ) -> None:  # fmt: skip
     """A curve a group: colour by some fields, solid for ours and dashed for uniform.
@@ -100,7 +97,7 @@ def _draw(
     for group in groups:
         kind = tuple(str(group.fields[name]) for name in names)
         policy = group.fields["policy.kind"]
-        curves = [_QUANTITIES[quantity](log) for log in group.logs]
+        curves = [measure.curve(log) for log in group.logs]
         where, value = mean_curve(
             curves, computation_s=computation_s, points=_POINTS, window=scale.window, over=over
         )
@@ -112,7 +109,7 @@ def _draw(
             where, value, color=PALETTE[kinds.index(kind) % len(PALETTE)],
             linestyle="-" if policy == "lyapunov" else "--", label=f"{policy}, {label}",
         )  # fmt: skip
-    if quantity == "test accuracy":
+    if measure is ACCURACY:
         for target in sorted({scale.targets[float(g.fields["data.alpha"])] for g in groups}):
             axis.axhline(target, color="#555555", linestyle=":", linewidth=1, zorder=0)
             axis.annotate(f"{target:g}", (0.005, target), xycoords=("axes fraction", "data"),

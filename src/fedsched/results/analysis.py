@@ -5,7 +5,7 @@ computation time: whatever is said of time here takes ``computation_s`` as an ar
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,10 @@ from fedsched.core.checks import whole_number
 from fedsched.results.runlog import RunLog
 
 __all__ = [
+    "ACCURACY",
+    "TRAINING_LOSS",
     "Curve",
+    "Measure",
     "Reach",
     "Speedup",
     "curve_of",
@@ -55,30 +58,33 @@ def curve_of(log: RunLog, column: str = "test_accuracy") -> Curve:
     )
 
 
-def training_loss(log: RunLog, points: int) -> Curve:
-    r"""The training loss over a run, in at most ``points`` stretches of rounds.
+def training_loss(log: RunLog) -> Curve:
+    r"""The training loss at the rounds where the accuracy was measured: of the rounds since then.
 
     A round logs :math:`\sum_n w_n f_n` over its cohort. That is unbiased, but it has the noise of
     :math:`\sum_n w_n`, whose mean is 1: with few devices and unlike weights it is often half or
-    twice that. Over a stretch T of rounds
+    twice that. Over the rounds T since the last measurement,
 
     .. math:: \sum_{t \in T} \sum_n w_n f_n \Big/ \sum_{t \in T} \sum_n w_n
 
-    has little of it. It is dated at the end of the stretch. Rounds without a loss, and those that
-    lost an update of their cohort, are passed over.
+    has little of it. Rounds without a loss, and those that lost an update, are passed over.
     """
-    loss, weights = log.column("train_loss"), log.lists("weight")
+    at = curve_of(log)
+    loss = log.column("train_loss")
     sound = ~np.isnan(loss)
     if log.has("rejected"):
         sound &= log.column("rejected") == 0
-    used = np.flatnonzero(sound)
-    edges = np.linspace(0, len(used), min(points, len(used)) + 1).astype(np.int64)
-    begin, last = edges[:-1], used[edges[1:] - 1]
-    weight = np.array([math.fsum(weights[t]) for t in used])
+
+    def since_before(value: Values) -> Values:
+        until = np.cumsum(np.where(sound, value, 0.0))[at.rounds.astype(np.int64) - 1]
+        return np.diff(until, prepend=0.0)
+
+    weight = since_before(log.sums("weight"))
+    known = weight > 0.0
     return Curve(
-        rounds=(last + 1).astype(np.float64),
-        airtime_s=np.cumsum(log.column("airtime_s"))[last],
-        value=np.add.reduceat(loss[used], begin) / np.add.reduceat(weight, begin),
+        rounds=at.rounds[known],
+        airtime_s=at.airtime_s[known],
+        value=since_before(loss)[known] / weight[known],
     )
 
 
@@ -132,11 +138,12 @@ class Reach:
         return self.airtime_s + computation_s * self.rounds
 
 
-def reach(curve: Curve, target: float, *, patience: int = 1) -> Reach | None:
+def reach(curve: Curve, target: float, *, patience: int = 1, falls: bool = False) -> Reach | None:
     """The first crossing of ``target`` that lasts ``patience`` measurements; None if there is none.
 
     A noisy curve passes a target and falls back; a crossing counts if the next ``patience``
-    measurements, itself included, are all at or above it. It is dated at the first of them.
+    measurements, itself included, are all at or above it (at or below, of one that ``falls``). It
+    is dated at the first of them.
 
     Example:
         >>> curve = Curve(rounds=np.array([1.0, 2, 3, 4]), airtime_s=np.array([2.0, 4, 6, 8]),
@@ -147,14 +154,31 @@ def reach(curve: Curve, target: float, *, patience: int = 1) -> Reach | None:
         True
     """
     whole_number("patience", patience)
-    above = curve.value >= target
-    if len(above) < patience:
+    there = curve.value <= target if falls else curve.value >= target
+    if len(there) < patience:
         return None
-    lasting = np.lib.stride_tricks.sliding_window_view(above, patience).all(axis=1)
+    lasting = np.lib.stride_tricks.sliding_window_view(there, patience).all(axis=1)
     if not lasting.any():
         return None
     first = int(np.argmax(lasting))
     return Reach(airtime_s=float(curve.airtime_s[first]), rounds=float(curve.rounds[first]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """What a run is to reach: a curve of its log, and the way it goes."""
+
+    name: str
+    curve: Callable[[RunLog], Curve]
+    falls: bool = False
+
+    def reach(self, log: RunLog, target: float, *, patience: int = 1) -> Reach | None:
+        """When a run reached a target for good; None if it never did."""
+        return reach(self.curve(log), target, patience=patience, falls=self.falls)
+
+
+ACCURACY = Measure(name="test accuracy", curve=curve_of)
+TRAINING_LOSS = Measure(name="training loss", curve=training_loss, falls=True)
 
 
 def time_to_target(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 from typing import Any
 
-from fedsched.results.analysis import Reach, Speedup, curve_of, reach, speedup
+from fedsched.results.analysis import ACCURACY, Measure, Reach, Speedup, curve_of, speedup
 from fedsched.results.runlog import RunLog
 
 __all__ = ["Group", "baseline_of", "group_runs", "mean_reach", "paired_speedup", "summary_rows"]
@@ -143,9 +143,11 @@ def _written(name: str, value: Any) -> str:
         return form.replace(":g", "").format(value)
 
 
-def mean_reach(group: Group, target: float, *, patience: int = 1) -> Reach | None:
+def mean_reach(
+    group: Group, target: float, *, patience: int = 1, measure: Measure = ACCURACY
+) -> Reach | None:
     """When the group reaches a target on average; None if one of its seeds never does."""
-    reached = [reach(curve_of(log), target, patience=patience) for log in group.logs]
+    reached = [measure.reach(log, target, patience=patience) for log in group.logs]
     known = [each for each in reached if each is not None]
     if len(known) < len(reached) or not known:
         return None
@@ -196,7 +198,12 @@ def summary_rows(
 
 
 def paired_speedup(
-    slow: Group, fast: Group, *targets: float, computation_s: float = 0.0, patience: int = 1
+    slow: Group,
+    fast: Group,
+    *targets: float,
+    computation_s: float = 0.0,
+    patience: int = 1,
+    measure: Measure = ACCURACY,
 ) -> Speedup | None:
     """How many times sooner ``fast`` reaches a target, over the seeds that both have.
 
@@ -212,7 +219,7 @@ def paired_speedup(
 
         NaN, too, if it was reached before anybody sent: of no time there is no ratio.
         """
-        reached = [reach(curve_of(log), target, patience=patience) for target in targets]
+        reached = [measure.reach(log, target, patience=patience) for target in targets]
         times_s = [each.time_s(computation_s) for each in reached if each is not None]
         if len(times_s) < len(targets) or min(times_s) <= 0.0:
             return math.nan

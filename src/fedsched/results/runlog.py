@@ -219,6 +219,13 @@ class RunLog:
         values: list[list[float]] = self.table[name].to_pylist()
         return values
 
+    def sums(self, name: str) -> NDArray[np.float64]:
+        """The sums of a column of lists, one a round."""
+        lists = self.table[name].combine_chunks()
+        of_round = np.repeat(np.arange(self.rounds), lists.value_lengths().to_numpy())
+        sums = np.bincount(of_round, lists.flatten().to_numpy(), minlength=self.rounds)
+        return np.asarray(sums, dtype=np.float64)
+
     @property
     def rounds(self) -> int:
         """Rounds logged so far."""

@@ -1,10 +1,10 @@
-"""When every configuration reached which accuracy, and how much sooner than another."""
+"""When every configuration reached which accuracy or loss, and how much sooner than another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fedsched.errors import UnknownNameError
-from fedsched.results.analysis import Reach, Speedup
+from fedsched.results.analysis import ACCURACY, Measure, Reach, Speedup
 from fedsched.results.groups import Group, baseline_of, mean_reach, paired_speedup
 
 __all__ = ["Row", "times_to_targets"]
@@ -31,23 +31,25 @@ def times_to_targets(
     patience: int = 1,
     against: str | None = None,
     by_seed: bool = False,
+    measure: Measure = ACCURACY,
 ) -> list[Row]:
     """Rows in the order of ``groups``.
 
     Args:
         groups: configurations, as :func:`fedsched.results.groups.group_runs` makes them.
-        targets: test accuracies.
+        targets: test accuracies, or values of another ``measure``.
         computation_s: computation time a round, for the comparison of times.
         patience: measurements a crossing must last.
         against: the configuration that all others of its environment are compared with; if None,
             each is compared with uniform selection that is like it in all that uniform reads.
         by_seed: a row for each run instead of one for all runs of a configuration.
+        measure: what is to reach the targets.
     """
     known = [group.choice for group in groups]
     if against is not None and against not in known:
         raise UnknownNameError("against", against, dict.fromkeys(known))
     return [
-        _row(each, base, targets, computation_s=computation_s, patience=patience)
+        _row(each, base, targets, measure, computation_s=computation_s, patience=patience)
         for group in groups
         for base in [_base(group, groups, against)]
         for each in (_single(group) if by_seed else [group])
@@ -58,6 +60,7 @@ def _row(
     group: Group,
     base: Group | None,
     targets: Sequence[float],
+    measure: Measure,
     *,
     computation_s: float,
     patience: int,
@@ -65,14 +68,18 @@ def _row(
     def sooner(*goals: float) -> Speedup | None:
         if base is None:
             return None
-        return paired_speedup(base, group, *goals, computation_s=computation_s, patience=patience)
+        return paired_speedup(
+            base, group, *goals, computation_s=computation_s, patience=patience, measure=measure
+        )
 
     return Row(
         configuration=group.choice,
         environment=group.environment,
         seeds=tuple(group.seeds),
         against=None if base is None else base.choice,
-        reached=tuple(mean_reach(group, goal, patience=patience) for goal in targets),
+        reached=tuple(
+            mean_reach(group, goal, patience=patience, measure=measure) for goal in targets
+        ),
         sooner=tuple(sooner(goal) for goal in targets),
         sooner_overall=sooner(*targets),
     )
