@@ -66,7 +66,7 @@ def table(*, rounds=60, every=1, seed=1, airtime_s=0.4, speed=1.0, devices=20):
             "test_loss": np.where(measured, loss, np.nan),
             "device": lists(chosen, offsets),
             "group_power_w": lists(power.ravel(), np.arange(rounds + 1) * groups),
-            "train_loss": loss * np.add.reduceat(weight, offsets[:-1]),
+            "train_loss": loss**2 * np.add.reduceat(weight, offsets[:-1]),
             "weight": lists(weight, offsets),
         }
     )

@@ -10,7 +10,7 @@ import pytest
 from tests.results.report_runs import manifest, run_log, table, write_grid, write_run
 
 from fedsched.errors import InputError, RunLogError
-from fedsched.results.analysis import Reach
+from fedsched.results.analysis import Reach, training_loss
 from fedsched.results.collect import Collection, LeftOut, collect_runs, good_run
 from fedsched.results.groups import group_runs, mean_reach, summary_rows
 from fedsched.results.report import report_page, report_payload, write_report
@@ -180,6 +180,14 @@ def test_text_from_scenarios_titles_and_folders_cannot_leave_its_place():
     assert data["groups"][0]["fields"]["data.name"] == HOSTILE
     assert data["groups"][0]["label"] == HOSTILE
     assert data["left_out"] == [{"name": HOSTILE, "reason": HOSTILE}]
+
+
+def test_the_page_has_the_training_loss_of_every_run(grid):
+    found = collect_runs([grid])
+    drawn = report_payload(found)["groups"][0]["runs"][0]["training"]["each"]
+    curve = training_loss(found.runs[0].log)
+    np.testing.assert_allclose(drawn[0], curve.rounds)
+    np.testing.assert_allclose(drawn[2], curve.value, rtol=1e-3)
 
 
 def test_numbers_that_json_lacks_are_written_as_text():

@@ -342,6 +342,19 @@ def test_hover_and_arrow_keys_show_values(browser, grid):
     assert browser.run("return document.querySelector('#accuracy .tip b').textContent") != first
 
 
+def test_the_loss_of_the_picture_can_be_chosen(browser, grid):
+    url, _ = grid
+    browser.open(url)
+    lines = "document.querySelectorAll('#loss path[data-series]')"
+    drawn = f"return [...{lines}].map((line) => line.getAttribute('d'))"
+    on_test = browser.run(drawn)
+    browser.keys("#loss-of", "training")
+    on_training = browser.run(drawn)
+    assert len(on_test) == len(on_training) == 4
+    assert set(on_test).isdisjoint(on_training)
+    assert "training loss" in browser.run("return document.getElementById('loss').textContent")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 390, 768, 1280])
 def test_the_page_fits_every_width_in_light_and_dark(browser, grid, width, scheme):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import FedschedError, InputError, MissingExtraError, RunLogError
-from fedsched.results.analysis import Curve, curve_of
+from fedsched.results.analysis import Curve, curve_of, training_loss
 from fedsched.results.groups import group_runs
 from fedsched.results.runlog import MANIFEST, PACKED, ROUNDS, RunLog, read_run
 
@@ -40,7 +40,8 @@ class GoodRun(FoundRun):
     """A run that can be shown, with what is counted over its rounds."""
 
     accuracy: Curve
-    loss: Curve  # empty where it was never measured
+    loss: Curve  # on the test set; empty where it was never measured
+    training_loss: Curve  # likewise
     selected: Values  # rounds each device took part in, up to the last device seen
     sizes: Values  # share of rounds with 0, 1, 2, ... devices
     power_w: Values  # running average by round and group of devices
@@ -170,6 +171,13 @@ def _rectangle(log: RunLog) -> Values:
     return rows
 
 
+def _finite(curve: Curve) -> Curve:
+    kept = np.isfinite(curve.value)
+    return Curve(
+        rounds=curve.rounds[kept], airtime_s=curve.airtime_s[kept], value=curve.value[kept]
+    )
+
+
 def good_run(name: str, log: RunLog) -> GoodRun:
     """What the page shows of a run; raises if anything it needs is missing or senseless."""
     _check_manifest(log.manifest)
@@ -178,7 +186,6 @@ def good_run(name: str, log: RunLog) -> GoodRun:
         raise RunLogError("it has no measured accuracy yet")
     if not (np.isfinite(accuracy.value).all() and np.isfinite(log.column("airtime_s")).all()):
         raise RunLogError("its accuracy or airtime holds numbers that are not finite")
-    finite = np.isfinite(loss.value)
     device = log.table["device"].combine_chunks()
     count = np.bincount(device.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64))
     # A device out of reach has no power and spends none.
@@ -189,9 +196,8 @@ def good_run(name: str, log: RunLog) -> GoodRun:
         name=name,
         log=log,
         accuracy=accuracy,
-        loss=Curve(
-            rounds=loss.rounds[finite], airtime_s=loss.airtime_s[finite], value=loss.value[finite]
-        ),
+        loss=_finite(loss),
+        training_loss=_finite(training_loss(log)),
         selected=np.bincount(device.flatten().to_numpy().astype(np.int64)).astype(np.float64),
         sizes=count / log.rounds,
         power_w=np.cumsum(spent_w, axis=0) / np.arange(1, log.rounds + 1)[:, None],

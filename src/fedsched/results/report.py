@@ -194,6 +194,7 @@ def _run(run: GoodRun, patience: int) -> dict[str, Any]:
         "steps": [each.tolist() for each in (steps.rounds, steps.airtime_s, steps.value)],
         "accuracy": _drawn(run.accuracy),
         "loss": _drawn(run.loss),
+        "training": _drawn(run.training_loss),
     }
 
 

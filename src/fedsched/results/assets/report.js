@@ -94,7 +94,7 @@ function envelope(lines) {
 
 const COMPUTATION_TOP = 30, COMPUTATION_KNEE = 0.1;
 const environments = [...new Set(groups.map((group) => group.environment))];
-const state = { c: 0, target: data.target, environment: data.environment, hidden: new Set(), log: true, relative: false, power: null };
+const state = { c: 0, target: data.target, environment: data.environment, hidden: new Set(), log: true, relative: false, loss: "loss", power: null };
 /** Times are compared within one environment, unless all are asked for (null). */
 const here = (k) => state.environment === null || groups[k].environment === state.environment;
 const shown = (k) => here(k) && !state.hidden.has(k);
@@ -646,6 +646,7 @@ function setUpControls() {
     if (value >= 0 && Number.isFinite(value)) { state.c = value; update("computation-value"); }
   });
   byId("log-time").addEventListener("change", (event) => { state.log = event.target.checked; update(); });
+  byId("loss-of").addEventListener("change", (event) => { state.loss = event.target.value; update(); });
   byId("relative").addEventListener("change", (event) => { state.relative = event.target.checked; update(); });
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.("button[data-index]");
@@ -700,7 +701,7 @@ function render() {
   configurations(answers);
   ranges(answers);
   drawCurves("accuracy", "accuracy", "test accuracy", answers);
-  drawCurves("loss", "loss", "test loss", answers);
+  drawCurves("loss", state.loss, state.loss === "loss" ? "test loss" : "training loss", answers);
   drawTimes(answers);
   drawPower();
   drawSelection();
