@@ -178,6 +178,8 @@ def test_rounds_without_a_loss_or_with_a_lost_update_are_passed_over():
     sums, weights = [1.0, math.nan, 0.1, 3.0], [[1.0], [], [1.0, 1.0], [1.0]]
     found = training_loss(log_of(sums, weights, (1, 2, 3, 4), rejected=[0, 0, 1, 0]))
     assert (found.rounds.tolist(), found.value.tolist()) == ([1.0, 4.0], [1.0, 3.0])
+    found = training_loss(log_of([1.0, math.inf, 3.0], [[1.0]] * 3, (1, 2, 3)))
+    assert (found.rounds.tolist(), found.value.tolist()) == ([1.0, 3.0], [1.0, 3.0])
     nothing = training_loss(log_of(sums, weights, measured=()))
     assert len(nothing.rounds) == len(nothing.airtime_s) == len(nothing.value) == 0
 

@@ -59,7 +59,7 @@ def curve_of(log: RunLog, column: str = "test_accuracy") -> Curve:
 
 
 def training_loss(log: RunLog) -> Curve:
-    r"""The training loss at the rounds where the accuracy was measured: of the rounds since then.
+    r"""The training loss where the accuracy was measured, each of the rounds since the one before.
 
     A round logs :math:`\sum_n w_n f_n` over its cohort. That is unbiased, but it has the noise of
     :math:`\sum_n w_n`, whose mean is 1: with few devices and unlike weights it is often half or
@@ -67,11 +67,11 @@ def training_loss(log: RunLog) -> Curve:
 
     .. math:: \sum_{t \in T} \sum_n w_n f_n \Big/ \sum_{t \in T} \sum_n w_n
 
-    has little of it. Rounds without a loss, and those that lost an update, are passed over.
+    has little of it. Rounds without a finite loss, and those that lost an update, are passed over.
     """
     at = curve_of(log)
     loss = log.column("train_loss")
-    sound = ~np.isnan(loss)
+    sound = np.isfinite(loss)
     if log.has("rejected"):
         sound &= log.column("rejected") == 0
 
