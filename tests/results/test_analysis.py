@@ -140,12 +140,14 @@ def test_more_patience_never_reaches_sooner():
 def log_of(sums, weights, measured, rejected=None):
     """A log with these sums of weight times loss and weights, measured after these rounds."""
     rounds = len(sums)
-    accuracy = [0.5 if t + 1 in measured else None for t in range(rounds)]
-    columns = {"train_loss": sums, "airtime_s": [2.0] * rounds}
+    columns = {
+        "train_loss": sums,
+        "airtime_s": [2.0] * rounds,
+        "test_accuracy": [0.5 if t + 1 in measured else math.nan for t in range(rounds)],
+    }
     table = pa.table(
         {
             **{name: pa.array(each, pa.float64()) for name, each in columns.items()},
-            "test_accuracy": pa.array([math.nan if a is None else a for a in accuracy]),
             "weight": pa.array(weights, pa.list_(pa.float64())),
             **({} if rejected is None else {"rejected": rejected}),
         }

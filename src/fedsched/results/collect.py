@@ -171,13 +171,6 @@ def _rectangle(log: RunLog) -> Values:
     return rows
 
 
-def _finite(curve: Curve) -> Curve:
-    kept = np.isfinite(curve.value)
-    return Curve(
-        rounds=curve.rounds[kept], airtime_s=curve.airtime_s[kept], value=curve.value[kept]
-    )
-
-
 def good_run(name: str, log: RunLog) -> GoodRun:
     """What the page shows of a run; raises if anything it needs is missing or senseless."""
     _check_manifest(log.manifest)
@@ -186,6 +179,7 @@ def good_run(name: str, log: RunLog) -> GoodRun:
         raise RunLogError("it has no measured accuracy yet")
     if not (np.isfinite(accuracy.value).all() and np.isfinite(log.column("airtime_s")).all()):
         raise RunLogError("its accuracy or airtime holds numbers that are not finite")
+    finite = np.isfinite(loss.value)
     device = log.table["device"].combine_chunks()
     count = np.bincount(device.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64))
     # A device out of reach has no power and spends none.
@@ -196,8 +190,10 @@ def good_run(name: str, log: RunLog) -> GoodRun:
         name=name,
         log=log,
         accuracy=accuracy,
-        loss=_finite(loss),
-        training_loss=_finite(training_loss(log)),
+        loss=Curve(
+            rounds=loss.rounds[finite], airtime_s=loss.airtime_s[finite], value=loss.value[finite]
+        ),
+        training_loss=training_loss(log),
         selected=np.bincount(device.flatten().to_numpy().astype(np.int64)).astype(np.float64),
         sizes=count / log.rounds,
         power_w=np.cumsum(spent_w, axis=0) / np.arange(1, log.rounds + 1)[:, None],
