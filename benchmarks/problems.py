@@ -9,10 +9,10 @@ from fedsched.core.power import optimal_power
 from fedsched.core.probabilities import optimal_probabilities
 from fedsched.core.solution import Solution
 from fedsched.core.uplink import PAPER_UPLINK
-from fedsched.records import PerDevice
-from fedsched.scheduling.policies import make_policy
-from fedsched.simulation import ScheduleState, schedule, start
-from fedsched.wireless import make_channel
+from fedsched.policies import make_policy
+from fedsched.radio import make_channel
+from fedsched.rounds import ScheduleState, schedule, start
+from fedsched.values import PerDevice
 
 V = 100.0
 LAM = 100.0  # the paper's, for 100 devices

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from fedsched.core.uplink import PAPER_UPLINK
+from fedsched.policies import make_policy
+from fedsched.radio import make_channel
 from fedsched.results.tally import ScheduleTally
-from fedsched.scheduling.policies import make_policy
-from fedsched.simulation import schedule
-from fedsched.wireless import make_channel
+from fedsched.rounds import schedule
 
 ROOT = Path(__file__).parent.parent
 ROUNDS = 300

@@ -20,6 +20,7 @@ from fedsched.experiment import run
 from fedsched.learning.dataset import load_dataset
 from fedsched.learning.pool import AbstractTrainingPool, training_pool
 from fedsched.learning.updates import LocalUpdate
+from fedsched.radio import Trace, make_channel, record, write_trace
 from fedsched.results.checkpoint import rounds_done
 from fedsched.results.groups import group_runs
 from fedsched.results.runlog import (
@@ -32,7 +33,6 @@ from fedsched.results.runlog import (
     read_run,
 )
 from fedsched.scenario import scenario_from
-from fedsched.wireless import Trace, make_channel, record, write_trace
 
 ROUNDS_IN_ALL, CHECKPOINT_EVERY = 30, 4
 

@@ -12,11 +12,11 @@ from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.updates import Evaluation, LocalUpdate
+from fedsched.policies import POLICIES, Need, make_policy
+from fedsched.policies.loss_based import Oort
+from fedsched.radio import Rayleigh
+from fedsched.rounds import schedule, train
 from fedsched.scenario import scenario_from
-from fedsched.scheduling.policies import POLICIES, Need, make_policy
-from fedsched.scheduling.policies.loss_based import Oort
-from fedsched.simulation import schedule, train
-from fedsched.wireless import Rayleigh
 
 DEVICES = 8
 CHANNEL = Rayleigh(np.linspace(0.5, 2.0, DEVICES))
@@ -154,7 +154,7 @@ def test_a_state_can_be_gone_on_from_twice():
 NORMS = """
 import numpy as np
 from fedsched.learning.updates import LocalUpdate
-from fedsched.simulation import _norm
+from fedsched.rounds import _norm
 for size in (30_730, 555_178):
     delta = np.random.default_rng(size).normal(size=size).astype(np.float32)
     print(_norm(LocalUpdate(delta=delta, loss=0.0, square_loss=0.0, steps=1)).hex())

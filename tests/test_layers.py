@@ -8,16 +8,16 @@ import pytest
 import fedsched
 
 ROOT = Path(fedsched.__file__).parent
-LAYERS = ("wireless", "scheduling", "learning", "results")
+LAYERS = ("radio", "policies", "learning", "results")
 ENTRY_POINTS = ("cli", "flower")
 # What each part may import from the package, besides itself; a part not named here stands above
 # the layers and may import anything but the entry points.
-FOUNDATION = {"errors", "records", "randomness"}
+FOUNDATION = {"errors", "values", "randomness"}
 ALLOWED = {
     "errors": set(),
-    "records": {"errors"},
+    "values": {"errors"},
     "randomness": {"errors"},
-    "core": {"errors", "records"},
+    "core": {"errors", "values"},
     **{layer: {"core"} | FOUNDATION for layer in LAYERS},
 }
 # Who may import torch when it is itself imported.
@@ -62,7 +62,7 @@ def imported_at_once(tree):
         waiting.extend(ast.iter_child_nodes(node))
 
 
-def offences(module, source, names=frozenset({*ALLOWED, *ENTRY_POINTS, "simulation"})):
+def offences(module, source, names=frozenset({*ALLOWED, *ENTRY_POINTS, "rounds"})):
     """One sentence for each import of a module's source that breaks the layers."""
     tree, part = ast.parse(source), part_of(module)
     found = []
@@ -110,34 +110,34 @@ def test_the_slow_twin_knows_nothing_of_the_fast_code():
         for module in twin
         for imported, _ in package_imports(ast.parse(sources[module]), frozenset())
     }
-    assert known <= twin | {"fedsched.errors", "fedsched.records"}
+    assert known <= twin | {"fedsched.errors", "fedsched.values"}
     assert "fedsched.core.reference" in known
 
 
 def test_every_layer_is_looked_at():
     parts = {part_of(module) for module, _ in modules()}
-    assert {"core", "errors", "records", "randomness", "simulation", *LAYERS} <= parts
+    assert {"core", "errors", "values", "randomness", "rounds", *LAYERS} <= parts
 
 
 @pytest.mark.parametrize(
     ("module", "source", "sentence"),
     [
         ("fedsched.core.power", "import fedsched.randomness", "imports fedsched.randomness"),
-        ("fedsched.core.power", "from fedsched.wireless import record", "imports fedsched.wirel"),
-        ("fedsched.wireless.trace", "from fedsched.results.log import x", "fedsched.results.log"),
-        ("fedsched.scheduling", "from fedsched import wireless", "imports fedsched.wireless"),
+        ("fedsched.core.power", "from fedsched.radio import record", "imports fedsched.radio"),
+        ("fedsched.radio.trace", "from fedsched.results.log import x", "fedsched.results.log"),
+        ("fedsched.policies", "from fedsched import radio", "imports fedsched.radio"),
         ("fedsched.results.log", "from fedsched import schedule", "imports fedsched"),
-        ("fedsched.learning.local", "def f():\n  import fedsched.scheduling as s", ":2 imports"),
-        ("fedsched.learning.local", "from fedsched.simulation import run", "fedsched.simulation"),
-        ("fedsched.simulation", "from fedsched.cli import main", "imports fedsched.cli"),
+        ("fedsched.learning.local", "def f():\n  import fedsched.policies as s", ":2 imports"),
+        ("fedsched.learning.local", "from fedsched.rounds import run", "fedsched.rounds"),
+        ("fedsched.rounds", "from fedsched.cli import main", "imports fedsched.cli"),
         ("fedsched.experiment", "import fedsched.flower", "imports fedsched.flower"),
         ("fedsched", "from fedsched.flower import Strategy", "imports fedsched.flower"),
-        ("fedsched.simulation", "import numpy\nimport torch", ":2 imports torch at once"),
+        ("fedsched.rounds", "import numpy\nimport torch", ":2 imports torch at once"),
         ("fedsched.cli.run", "from torch import nn", "imports torch at once"),
         ("fedsched.scenario", "try:\n  import torch.nn\nexcept ImportError: ...", "imports torch"),
         ("fedsched.scenario", "class A:\n  import torch", "imports torch"),
         ("fedsched.core.power", "from . import checks", "imports relatively"),
-        ("fedsched.errors", "import fedsched.records", "imports fedsched.records"),
+        ("fedsched.errors", "import fedsched.values", "imports fedsched.values"),
     ],
 )
 def test_an_import_that_breaks_the_layers_is_refused(module, source, sentence):
@@ -151,9 +151,9 @@ def test_an_import_that_breaks_the_layers_is_refused(module, source, sentence):
     [
         ("fedsched.core.power", "from fedsched.core.checks import positive_number"),
         ("fedsched.core.power", "from fedsched.errors import InputError\nimport numpy"),
-        ("fedsched.wireless", "from fedsched.wireless.trace import Trace"),
-        ("fedsched.scheduling.policies", "from fedsched.core.uplink import Uplink"),
-        ("fedsched.simulation", "from fedsched.wireless import Trace\nimport fedsched.scheduling"),
+        ("fedsched.radio", "from fedsched.radio.trace import Trace"),
+        ("fedsched.policies", "from fedsched.core.uplink import Uplink"),
+        ("fedsched.rounds", "from fedsched.radio import Trace\nimport fedsched.policies"),
         ("fedsched.learning.models", "import torch\nfrom torch import nn"),
         ("fedsched.cli.run", "def command():\n  import torch"),
         ("fedsched.cli.run", "from fedsched.cli.output import table"),

@@ -11,7 +11,7 @@ import pytest
 
 import fedsched
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.scheduling.policies import policy_info, policy_names, registry
+from fedsched.policies import policy_info, policy_names, registry
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "channel_gate"
 SCENARIO = """

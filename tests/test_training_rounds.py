@@ -1,4 +1,4 @@
-"""The tests of ``fedsched.simulation.train``: Algorithm 1 over a schedule."""
+"""The tests of ``fedsched.rounds.train``: Algorithm 1 over a schedule."""
 
 import logging
 from itertools import islice
@@ -9,9 +9,9 @@ import pytest
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.updates import Evaluation, LocalUpdate
-from fedsched.scheduling.policies import make_policy
-from fedsched.simulation import schedule, train
-from fedsched.wireless import Rayleigh, Trace
+from fedsched.policies import make_policy
+from fedsched.radio import Rayleigh, Trace
+from fedsched.rounds import schedule, train
 
 DEVICES = 8
 

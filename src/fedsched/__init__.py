@@ -24,14 +24,14 @@ from fedsched.core.probabilities import (
 from fedsched.core.solution import Solution, Status
 from fedsched.core.uplink import PAPER_UPLINK, Uplink
 from fedsched.errors import FedschedError
-from fedsched.records import Cohort, Decision, ScheduledRound
+from fedsched.policies import AbstractPolicy, make_policy
+from fedsched.policies.designs import AbstractDesign, make_design
+from fedsched.radio.channel import AbstractChannel
+from fedsched.radio.names import make_channel
+from fedsched.rounds import schedule
 from fedsched.scenario import Scenario
 from fedsched.scenario_file import load_scenario
-from fedsched.scheduling.designs import AbstractDesign, make_design
-from fedsched.scheduling.policies import AbstractPolicy, make_policy
-from fedsched.simulation import schedule
-from fedsched.wireless.channel import AbstractChannel
-from fedsched.wireless.names import make_channel
+from fedsched.values import Cohort, Decision, ScheduledRound
 
 __all__ = [
     "PAPER_UPLINK",

@@ -9,11 +9,11 @@ import numpy as np
 from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.learning.spec import TrainerSpec
-from fedsched.records import PerDevice, ScheduledRound
+from fedsched.policies import AbstractPolicy, make_policy, policy_info, reads_of
+from fedsched.radio import AbstractChannel, Trace, make_channel
+from fedsched.rounds import schedule
 from fedsched.scenario import Scenario
-from fedsched.scheduling.policies import AbstractPolicy, make_policy, policy_info, reads_of
-from fedsched.simulation import schedule
-from fedsched.wireless import AbstractChannel, Trace, make_channel
+from fedsched.values import PerDevice, ScheduledRound
 
 __all__ = [
     "about_run",

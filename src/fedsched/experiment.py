@@ -11,7 +11,8 @@ import numpy as np
 from fedsched.assembly import about_run, about_trace, policy_of, trainer_spec_of, uplink_of
 from fedsched.errors import InputError, RunLogError
 from fedsched.learning.pool import AbstractTrainingPool, training_pool
-from fedsched.records import TrainedRound
+from fedsched.radio import AbstractChannel, make_channel
+from fedsched.radio.clock import round_airtime_s
 from fedsched.replay import replay
 from fedsched.results.checkpoint import (
     Checkpoint,
@@ -32,10 +33,9 @@ from fedsched.results.runlog import (
     write_manifest,
 )
 from fedsched.results.tensorboard import EventFollower, events_are_current, write_events
+from fedsched.rounds import ScheduleState, start, train
 from fedsched.scenario import Scenario, differences, scenario_from
-from fedsched.simulation import ScheduleState, start, train
-from fedsched.wireless import AbstractChannel, make_channel
-from fedsched.wireless.clock import round_airtime_s
+from fedsched.values import TrainedRound
 
 __all__ = ["Progress", "run"]
 

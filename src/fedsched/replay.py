@@ -14,14 +14,14 @@ import numpy as np
 
 from fedsched.assembly import about_run, policy_of, uplink_of
 from fedsched.errors import InputError, RunLogError
-from fedsched.records import ScheduledRound, TrainedRound
+from fedsched.policies import Need
+from fedsched.radio import AbstractChannel
+from fedsched.radio.clock import round_airtime_s
 from fedsched.results.checkpoint import read_checkpoint, write_checkpoint
 from fedsched.results.runlog import MANIFEST, ROUNDS, LogWriter, RunLog, read_run, write_manifest
+from fedsched.rounds import schedule
 from fedsched.scenario import Scenario, differences
-from fedsched.scheduling.policies import Need
-from fedsched.simulation import schedule
-from fedsched.wireless import AbstractChannel
-from fedsched.wireless.clock import round_airtime_s
+from fedsched.values import ScheduledRound, TrainedRound
 
 __all__ = ["replay"]
 

@@ -20,8 +20,8 @@ import numpy as np
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.learning.aggregation import AGGREGATORS
-from fedsched.scheduling.designs import DESIGNS
-from fedsched.scheduling.policies import POWERS, STARTS, policy_names, reads_of
+from fedsched.policies import POWERS, STARTS, policy_names, reads_of
+from fedsched.policies.designs import DESIGNS
 
 __all__ = [
     "ChannelSection",

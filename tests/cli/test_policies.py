@@ -3,7 +3,7 @@ import json
 from click.testing import CliRunner
 
 from fedsched.cli.policies import command
-from fedsched.scheduling.policies import POLICIES
+from fedsched.policies import POLICIES
 
 
 def test_every_policy_is_listed_with_what_it_reads_and_where_it_comes_from():

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from fedsched.cli import schedule as schedule_command
-from fedsched.wireless import write_trace
+from fedsched.radio import write_trace
 
 KEYS = {"airtime_s_per_round", "devices_per_round", "worst_mean_power_w",
         "mean_inverse_probability", "rounds", "seconds"}  # fmt: skip

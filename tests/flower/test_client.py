@@ -9,8 +9,8 @@ from fedsched.errors import InputError
 from fedsched.flower import SimulatedGain
 from fedsched.flower import client as client_module
 from fedsched.flower.protocol import CHANNEL_QUERY, FEEDBACK_QUERY, RECORD, Assignment, Report
+from fedsched.radio import make_channel
 from fedsched.randomness import stream
-from fedsched.wireless import make_channel
 
 
 def ask(grid, kind, content, node_id=101):

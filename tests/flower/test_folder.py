@@ -12,8 +12,8 @@ from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError
 from fedsched.flower import folder as module
 from fedsched.flower.folder import RunFolder
+from fedsched.policies import make_policy
 from fedsched.results.checkpoint import read_checkpoint
-from fedsched.scheduling.policies import make_policy
 
 
 @pytest.mark.parametrize(

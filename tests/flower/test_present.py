@@ -5,7 +5,7 @@ import pytest
 
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.flower.present import grown, merged, part_of, schedule_present
-from fedsched.scheduling.policies import make_policy, policy_names
+from fedsched.policies import make_policy, policy_names
 
 
 def marked(policy, devices):

@@ -35,9 +35,9 @@ from fedsched.flower import present as present_module
 from fedsched.flower import strategy as module
 from fedsched.flower.federation import FederationState
 from fedsched.flower.protocol import CHANNEL_QUERY
+from fedsched.policies import make_policy, policy_names
 from fedsched.results.checkpoint import read_checkpoint
 from fedsched.results.runlog import read_run
-from fedsched.scheduling.policies import make_policy, policy_names
 
 FLOATS = ("net.0.weight", "net.0.bias")
 COUNTER = "net.1.num_batches_tracked"

@@ -6,12 +6,12 @@ import pytest
 
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError
+from fedsched.policies import make_policy
+from fedsched.radio import Trace, make_channel
 from fedsched.results.analysis import Curve
 from fedsched.results.figures import PALETTE, accuracy_figure, save_figure, schedule_figure
 from fedsched.results.tally import ScheduleTally
-from fedsched.scheduling.policies import make_policy
-from fedsched.simulation import schedule
-from fedsched.wireless import Trace, make_channel
+from fedsched.rounds import schedule
 
 
 def tally(policy="lyapunov", *, v=100.0, channel=None, rounds=30):

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from fedsched.errors import RunLogError
-from fedsched.records import Cohort, Decision, ScheduledRound, TrainedRound
 from fedsched.results.runlog import (
     MANIFEST,
     MODEL,
@@ -18,6 +17,7 @@ from fedsched.results.runlog import (
     read_run,
     write_manifest,
 )
+from fedsched.values import Cohort, Decision, ScheduledRound, TrainedRound
 
 DEVICES = 25
 

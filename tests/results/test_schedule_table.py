@@ -7,10 +7,10 @@ from pyarrow import parquet
 
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError
+from fedsched.policies import make_policy
+from fedsched.radio import Intermittent, Rayleigh
 from fedsched.results.schedule_table import write_schedule
-from fedsched.scheduling.policies import make_policy
-from fedsched.simulation import schedule
-from fedsched.wireless import Intermittent, Rayleigh
+from fedsched.rounds import schedule
 
 DEVICES = 4
 COLUMNS = ["round", "device", "gain", "queue", "probability", "power_w", "selected", "weight",

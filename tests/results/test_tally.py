@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from fedsched.records import Cohort, Decision, ScheduledRound
 from fedsched.results.tally import ScheduleTally
+from fedsched.values import Cohort, Decision, ScheduledRound
 
 
 def one_round(number, q, power_w, members, upload_s, residual=0.0):

@@ -5,10 +5,10 @@ import pytest
 
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError
-from fedsched.scheduling.policies import make_policy
-from fedsched.simulation import schedule
+from fedsched.policies import make_policy
+from fedsched.radio import make_channel
+from fedsched.rounds import schedule
 from fedsched.theory import drift_constant, optimality_gap, power_excess, power_excess_of_queue
-from fedsched.wireless import make_channel
 
 ROUNDS, DEVICES = 300, 20
 

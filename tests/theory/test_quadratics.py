@@ -3,8 +3,7 @@ import pytest
 from tests.theory.designs import fixed_size, independent
 
 from fedsched.errors import InputError
-from fedsched.records import Decision
-from fedsched.scheduling.designs import make_design
+from fedsched.policies.designs import make_design
 from fedsched.theory.quadratics import (
     TWO_QUADRATICS,
     Participation,
@@ -13,6 +12,7 @@ from fedsched.theory.quadratics import (
     stationary_gradient_norm,
     with_replacement,
 )
+from fedsched.values import Decision
 
 OMEGA = np.array([0.1, 0.2, 0.3, 0.4])
 Q = np.array([0.2, 0.5, 0.6, 0.7])

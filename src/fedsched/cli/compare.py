@@ -15,13 +15,13 @@ from fedsched.core.checks import whole_number
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.engines import Job
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.policies import policy_info, policy_names
 from fedsched.results.analysis import curve_of, reach
 from fedsched.results.files import output_folder
 from fedsched.results.report import write_report
 from fedsched.results.runlog import RunLog, read_run
 from fedsched.scenario import Scenario, scenario_from
 from fedsched.scenario_file import load_scenario
-from fedsched.scheduling.policies import policy_info, policy_names
 
 __all__ = ["command", "comparison_row"]
 

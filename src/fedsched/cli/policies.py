@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from fedsched.cli.output import print_json, print_table
-from fedsched.scheduling.policies import Need, policy_info, policy_names
+from fedsched.policies import Need, policy_info, policy_names
 
 __all__ = ["command"]
 

@@ -11,13 +11,7 @@ import click
 from fedsched.cli.output import print_json, print_table, track
 from fedsched.core.checks import whole_number
 from fedsched.core.uplink import PAPER_UPLINK, Uplink
-from fedsched.records import ScheduledRound
-from fedsched.results.figures import FIGURE_SUFFIXES, save_figure, schedule_figure
-from fedsched.results.files import output_path
-from fedsched.results.schedule_table import SUFFIXES, write_schedule
-from fedsched.results.tally import ScheduleTally
-from fedsched.scheduling.designs import DESIGNS
-from fedsched.scheduling.policies import (
+from fedsched.policies import (
     POLICIES,
     POWERS,
     STARTS,
@@ -26,8 +20,14 @@ from fedsched.scheduling.policies import (
     policy_info,
     reads_of,
 )
-from fedsched.simulation import schedule
-from fedsched.wireless import CHANNELS, AbstractChannel, make_channel
+from fedsched.policies.designs import DESIGNS
+from fedsched.radio import CHANNELS, AbstractChannel, make_channel
+from fedsched.results.figures import FIGURE_SUFFIXES, save_figure, schedule_figure
+from fedsched.results.files import output_path
+from fedsched.results.schedule_table import SUFFIXES, write_schedule
+from fedsched.results.tally import ScheduleTally
+from fedsched.rounds import schedule
+from fedsched.values import ScheduledRound
 
 __all__ = ["command"]
 

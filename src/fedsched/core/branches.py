@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from fedsched.records import PerDevice
+from fedsched.values import PerDevice
 
 __all__ = ["Branches", "bracket_root"]
 

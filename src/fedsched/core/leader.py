@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.core.branches import Branches, bracket_root
-from fedsched.records import PerDevice
+from fedsched.values import PerDevice
 
 __all__ = ["Leader", "Minimum"]
 

@@ -32,7 +32,7 @@ import numpy as np
 from fedsched.core.blocks import blocks
 from fedsched.core.response import Cheapest, Devices
 from fedsched.core.uniqueness import count_falling, no_root_at_all, none_rising, one_root_at_most
-from fedsched.records import PerDevice
+from fedsched.values import PerDevice
 
 __all__ = ["NewtonResult", "newton"]
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedsched.core.blocks import blocks
 from fedsched.core.checks import finite_array, positive_number
 from fedsched.errors import InputError
-from fedsched.records import PerDevice
+from fedsched.values import PerDevice
 
 __all__ = ["lambert_w0", "optimal_power"]
 

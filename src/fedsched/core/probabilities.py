@@ -15,7 +15,7 @@ from fedsched.core.search import search
 from fedsched.core.solution import Solution, Status
 from fedsched.core.waterfill import waterfill
 from fedsched.errors import InputError
-from fedsched.records import PerDevice
+from fedsched.values import PerDevice
 
 __all__ = [
     "fixed_size_probabilities",

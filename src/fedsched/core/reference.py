@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsched.errors import InputError
-from fedsched.records import PerDevice
+from fedsched.values import PerDevice
 
 __all__ = [
     "FEASIBLE",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.core.blocks import blocks
-from fedsched.records import PerDevice
+from fedsched.values import PerDevice
 
 __all__ = ["Cheapest", "Devices", "newton_step"]
 

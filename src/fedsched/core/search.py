@@ -25,7 +25,7 @@ import numpy as np
 
 from fedsched.core.branches import Branches, bracket_root
 from fedsched.core.leader import Leader, Minimum
-from fedsched.records import PerDevice
+from fedsched.values import PerDevice
 
 __all__ = ["SearchResult", "search"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import SolveError
-from fedsched.records import PerDevice
+from fedsched.values import PerDevice
 
 __all__ = ["Solution", "Status"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsched.errors import InputError
-from fedsched.records import PerDevice
+from fedsched.values import PerDevice
 
 __all__ = ["PAPER_UPLINK", "Uplink"]
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from fedsched.core.blocks import blocks
-from fedsched.records import PerDevice
+from fedsched.values import PerDevice
 
 __all__ = ["waterfill"]
 

@@ -10,8 +10,8 @@ from flwr.clientapp import ClientApp
 
 from fedsched.errors import InputError
 from fedsched.flower.protocol import CHANNEL_QUERY, FEEDBACK_QUERY, RECORD, Report, round_in
+from fedsched.radio import AbstractChannel, ChannelState, make_channel
 from fedsched.randomness import stream
-from fedsched.wireless import AbstractChannel, ChannelState, make_channel
 
 __all__ = ["ChannelClientApp", "SimulatedGain"]
 

@@ -19,8 +19,8 @@ from fedsched.flower.fleet import Fleet
 from fedsched.flower.model import Update
 from fedsched.flower.present import grown, merged, part_of, schedule_present
 from fedsched.flower.protocol import CHANNEL_QUERY, FEEDBACK_QUERY, RECORD, Records
-from fedsched.records import Experience, PerDevice, ScheduledRound
-from fedsched.scheduling.policies import AbstractChoicePolicy, AbstractPolicy, PolicyState
+from fedsched.policies import AbstractChoicePolicy, AbstractPolicy, PolicyState
+from fedsched.values import Experience, PerDevice, ScheduledRound
 
 __all__ = ["FederationState", "Scheduler"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.flower.protocol import Report
-from fedsched.records import PerDevice
+from fedsched.values import PerDevice
 
 __all__ = ["NOBODY", "Fleet", "Task"]
 

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.core.uplink import Uplink
-from fedsched.records import Cohort, Decision, PerDevice, ScheduledRound
-from fedsched.scheduling.policies import AbstractPolicy, PolicyState
-from fedsched.simulation import FEEDBACK_BITS, Measure, ScheduleState, schedule_round
-from fedsched.wireless import AbstractMemorylessChannel
+from fedsched.policies import AbstractPolicy, PolicyState
+from fedsched.radio import AbstractMemorylessChannel
+from fedsched.rounds import FEEDBACK_BITS, Measure, ScheduleState, schedule_round
+from fedsched.values import Cohort, Decision, PerDevice, ScheduledRound
 
 __all__ = ["grown", "merged", "part_of", "schedule_present"]
 

@@ -12,7 +12,7 @@ from fedsched.core.checks import positive_number, whole_number
 from fedsched.core.uplink import PAPER_UPLINK, Uplink
 from fedsched.errors import InputError
 from fedsched.flower.model import Arrays
-from fedsched.scheduling.policies import AbstractPolicy, make_policy
+from fedsched.policies import AbstractPolicy, make_policy
 
 __all__ = ["Settings"]
 

@@ -34,9 +34,9 @@ from fedsched.flower.protocol import (
     number_in,
 )
 from fedsched.flower.settings import Settings
+from fedsched.policies import AbstractPolicy
 from fedsched.randomness import stream
-from fedsched.records import ScheduledRound, TrainedRound
-from fedsched.scheduling.policies import AbstractPolicy
+from fedsched.values import ScheduledRound, TrainedRound
 
 __all__ = ["ChannelStrategy"]
 

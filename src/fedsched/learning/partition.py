@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedsched.errors import InputError
 from fedsched.randomness import stream
-from fedsched.records import PerDevice
+from fedsched.values import PerDevice
 
 __all__ = ["ClassIndex", "Indices", "Partition", "class_probabilities", "index_by_class"]
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedsched.core.uplink import PAPER_UPLINK
+from fedsched.policies import make_policy
+from fedsched.radio import make_channel
 from fedsched.reproduction import drawing, paper
 from fedsched.reproduction.scales import Scale
 from fedsched.results.analysis import Reach
 from fedsched.results.envelope import envelope
 from fedsched.results.groups import Group, mean_reach, paired_speedup
 from fedsched.results.tally import ScheduleTally
+from fedsched.rounds import schedule
 from fedsched.scenario import Scenario
 from fedsched.scenario_file import expand
-from fedsched.scheduling.policies import make_policy
-from fedsched.simulation import schedule
-from fedsched.wireless import make_channel
 
 __all__ = ["TARGETS", "Product", "Target"]
 

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import RunLogError, require
-from fedsched.records import Decision, TrainedRound
 from fedsched.results.checkpoint import read_checkpoint, remove_checkpoints, write_checkpoint
 from fedsched.results.files import atomic_path
+from fedsched.values import Decision, TrainedRound
 
 __all__ = [
     "GROUPS",

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import require
-from fedsched.records import ScheduledRound
 from fedsched.results.files import atomic_path, output_path
+from fedsched.values import ScheduledRound
 
 __all__ = ["SUFFIXES", "write_schedule"]
 

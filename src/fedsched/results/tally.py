@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.records import PerDevice, ScheduledRound
+from fedsched.values import PerDevice, ScheduledRound
 
 __all__ = ["ScheduleSummary", "ScheduleTally"]
 

@@ -30,15 +30,15 @@ from numpy.typing import NDArray
 from fedsched.assembly import data_weight_of, schedule_of, trainer_spec_of
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError, require
+from fedsched.policies.designs import make_design
+from fedsched.radio import make_channel
+from fedsched.radio.clock import round_airtime_s
 from fedsched.randomness import stream
 from fedsched.results.analysis import Reach, curve_of, reach
 from fedsched.results.envelope import Segment, envelope
 from fedsched.results.runlog import RunLog
 from fedsched.results.tally import ScheduleTally
 from fedsched.scenario import PolicySection, Scenario, scenario_from
-from fedsched.scheduling.designs import make_design
-from fedsched.wireless import make_channel
-from fedsched.wireless.clock import round_airtime_s
 
 __all__ = [
     "LEAST_PAIRS",

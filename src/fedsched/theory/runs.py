@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from fedsched.assembly import policy_of, schedule_of, trainer_spec_of, uplink_of
 from fedsched.core.checks import whole_number
 from fedsched.errors import InputError, RunLogError
+from fedsched.policies import AbstractChoicePolicy
+from fedsched.radio import make_channel
 from fedsched.randomness import stream
 from fedsched.results.checkpoint import read_checkpoint
 from fedsched.results.runlog import MODEL, PACKED, RunLog, read_run
+from fedsched.rounds import train
 from fedsched.scenario import Scenario, scenario_from
-from fedsched.scheduling.policies import AbstractChoicePolicy
-from fedsched.simulation import train
 from fedsched.theory.bounds import (
     Bound,
     ProblemConstants,
@@ -34,7 +35,6 @@ from fedsched.theory.bounds import (
     printed_step_limit,
     variance_factor,
 )
-from fedsched.wireless import make_channel
 
 __all__ = ["RunBound", "bound_of_run", "schedule_probabilities"]
 

@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from fedsched.scheduling.policies import (
+from fedsched.policies import (
     AbstractChoicePolicy,
     Choice,
     Need,

@@ -1,0 +1,104 @@
+"""Channels by name: the paper's two settings, and one sensible setting of every other model."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+
+from fedsched.core.checks import whole_number
+from fedsched.errors import InputError, UnknownNameError
+from fedsched.radio.channel import AbstractChannel
+from fedsched.radio.fading import GaussMarkov, Nakagami, Rayleigh, Rician
+from fedsched.radio.pathloss import Annulus, PathLoss
+from fedsched.radio.trace import TRACE_SUFFIXES, Trace, read_trace
+from fedsched.radio.wrappers import Floored
+
+__all__ = ["CHANNELS", "DEFAULT_DEVICES", "GAIN_FLOOR", "make_channel"]
+
+DEFAULT_DEVICES = 100
+_MOST_DEVICES = 10**9  # far beyond what a machine schedules: a slip of the finger
+GAIN_FLOOR = 0.001  # the paper's lower bound on |h|^2; every named channel has it
+
+ChannelFactory: TypeAlias = Callable[[int], AbstractChannel]
+
+
+def _heterogeneous(devices: int) -> AbstractChannel:
+    return Rayleigh(np.linspace(0.1, 10.0, devices))
+
+
+def _homogeneous(devices: int) -> AbstractChannel:
+    return Rayleigh(np.ones(devices))
+
+
+# The three below have the mean gain of the homogeneous setting, 2 sigma^2 = 2, so that what
+# differs from it is the kind of fading alone.
+def _rician(devices: int) -> AbstractChannel:
+    return Rician(k_factor=np.full(devices, 4.0), mean_gain=np.full(devices, 2.0))
+
+
+def _nakagami(devices: int) -> AbstractChannel:
+    return Nakagami(shape=np.full(devices, 2.0), mean_gain=np.full(devices, 2.0))
+
+
+def _correlated(devices: int) -> AbstractChannel:
+    return GaussMarkov(sigma=np.ones(devices), memory=0.9)
+
+
+def _pathloss(devices: int) -> AbstractChannel:
+    # With noise 1, a gain of 0 dB at the rim means: one watt arrives there as strong as the noise.
+    return PathLoss(
+        geometry=Annulus(device_count=devices, inner_radius_m=35.0, outer_radius_m=500.0),
+        reference_gain_db=0.0,
+        reference_distance_m=500.0,
+        exponent=3.5,
+        shadowing_db=8.0,
+    )
+
+
+def _floored(factory: ChannelFactory) -> ChannelFactory:
+    return lambda devices: Floored(factory(devices), GAIN_FLOOR)
+
+
+CHANNELS: Mapping[str, ChannelFactory] = MappingProxyType(
+    {
+        "heterogeneous": _floored(_heterogeneous),
+        "homogeneous": _floored(_homogeneous),
+        "rician": _floored(_rician),
+        "nakagami": _floored(_nakagami),
+        "pathloss": _floored(_pathloss),
+        "correlated": _floored(_correlated),
+    }
+)
+
+
+def make_channel(name_or_path: str, devices: int | None = None) -> AbstractChannel:
+    """A channel by its name, or the replay of a recorded trace.
+
+    Args:
+        name_or_path: a key of :data:`CHANNELS`, or a trace file (.csv, .parquet or .npz).
+        devices: how many; 100 if not given, or as many as the trace has.
+
+    Raises:
+        UnknownNameError: it is neither a known name nor a file.
+        InputError: the trace is bad or has another number of devices.
+
+    Example:
+        >>> make_channel("heterogeneous", 20).devices
+        20
+    """
+    if devices is not None:
+        whole_number("devices", devices, most=_MOST_DEVICES)
+    if name_or_path in CHANNELS:
+        return CHANNELS[name_or_path](DEFAULT_DEVICES if devices is None else devices)
+    path = Path(name_or_path)
+    if path.suffix.lower() not in TRACE_SUFFIXES and not path.is_file():
+        raise UnknownNameError("channel", name_or_path, CHANNELS)
+    trace = Trace(read_trace(path))
+    if devices is not None and devices != trace.devices:
+        raise InputError(
+            f"devices is {devices}, but the trace {path} has {trace.devices} devices; "
+            "leave devices out to use all of the trace"
+        )
+    return trace

@@ -1,1 +1,0 @@
-"""Virtual queues, sampling designs and policies: from gains to a weighted cohort."""
