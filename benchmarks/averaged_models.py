@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsched.assembly import trainer_spec_of
 from fedsched.learning.pool import training_pool
-from fedsched.results.checkpoint import read_checkpoint, rounds_done
-from fedsched.results.runlog import read_run
-from fedsched.scenario import scenario_from
+from fedsched.runs.assembly import trainer_spec_of
+from fedsched.runs.checkpoint import read_checkpoint, rounds_done
+from fedsched.runs.runlog import read_run
+from fedsched.runs.scenario import scenario_from
 
 POLL_S = 10.0
 EVERY = 500  # rounds between two rows

@@ -11,7 +11,7 @@ from fedsched.core.solution import Solution
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.policies import make_policy
 from fedsched.radio import make_channel
-from fedsched.rounds import ScheduleState, schedule, start
+from fedsched.rounds import Air, ScheduleState, schedule, start
 from fedsched.values import PerDevice
 
 V = 100.0
@@ -61,7 +61,7 @@ def settled_queues(*, draws: int, seed: int) -> PerDevice:
     """The queues of 100 devices after some hundred rounds."""
     rounds = _rounds(100, draws, LAM, seed, None)
     _, state = next(islice(rounds, SETTLING_ROUNDS - 1, None))
-    return state.policy["queue"]
+    return state.policy["queue.power"]
 
 
 def round_problems(
@@ -74,14 +74,13 @@ def round_problems(
     """
     channel = make_channel("heterogeneous", devices)
     policy = make_policy("lyapunov", uplink=PAPER_UPLINK, draws=draws, v=V, lam=lam)
-    first = start(channel=channel, policy=policy, seed=seed)
+    first = start(Air(channel=channel, policy=policy, uplink=PAPER_UPLINK, seed=seed))
     queue = settled[np.arange(devices) * len(settled) // devices] * (lam / LAM)
-    state = ScheduleState(round=first.round, channel=first.channel, policy={"queue": queue})
+    state = ScheduleState(round=first.round, channel=first.channel, policy={"queue.power": queue})
     rows = islice(_rounds(devices, draws, lam, seed, state), ROUNDS_AT_SIZE, ROUNDS_AT_SIZE + count)
     return [
-        RoundProblem(gain=done.gain, queue=done.queue, draws=draws, lam=lam)
+        RoundProblem(gain=done.gain, queue=done.queues["power"], draws=draws, lam=lam)
         for done, _ in rows
-        if done.queue is not None
     ]
 
 

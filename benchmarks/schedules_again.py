@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.run import machine
-from fedsched.assembly import schedule_of
-from fedsched.results.runlog import read_run
-from fedsched.scenario import scenario_from
+from fedsched.runs.assembly import schedule_of
+from fedsched.runs.runlog import read_run
+from fedsched.runs.scenario import scenario_from
 
 RESULTS = Path(__file__).parents[1] / "results" / "cifar10"
 PLACE = Path(__file__).parent / "results" / "schedules-again.md"

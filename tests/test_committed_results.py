@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsched.assembly import schedule_of
+from fedsched.analysis.curves import ACCURACY, TRAINING_LOSS, curve_of, reach
+from fedsched.analysis.envelope import envelope
+from fedsched.analysis.groups import group_runs, mean_reach
+from fedsched.analysis.times import times_to_targets
 from fedsched.cli.times import _gain
 from fedsched.core.uplink import PAPER_UPLINK
-from fedsched.reproduction.scales import make_scale
-from fedsched.reproduction.targets import TARGETS
-from fedsched.results.analysis import ACCURACY, TRAINING_LOSS, curve_of, reach
-from fedsched.results.envelope import envelope
-from fedsched.results.groups import group_runs, mean_reach
-from fedsched.results.runlog import read_run
-from fedsched.results.times import times_to_targets
-from fedsched.scenario import run_name, scenario_from
+from fedsched.paper.scales import make_scale
+from fedsched.paper.targets import TARGETS
+from fedsched.runs.assembly import schedule_of
+from fedsched.runs.runlog import read_run
+from fedsched.runs.scenario import run_name, scenario_from
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / "results" / "cifar10"

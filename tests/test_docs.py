@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedsched.errors import InputError
-from fedsched.scenario import Scenario
+from fedsched.runs.scenario import Scenario
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

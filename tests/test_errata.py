@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from fedsched.analysis.tally import ScheduleTally
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.policies import make_policy
 from fedsched.radio import make_channel
-from fedsched.results.tally import ScheduleTally
 from fedsched.rounds import schedule
 
 ROOT = Path(__file__).parent.parent

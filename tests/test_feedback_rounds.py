@@ -7,16 +7,17 @@ import sys
 import numpy as np
 import pytest
 
-from fedsched import experiment
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.learning.aggregation import make_aggregator
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.updates import Evaluation, LocalUpdate
 from fedsched.policies import POLICIES, Need, make_policy
 from fedsched.policies.loss_based import Oort
 from fedsched.radio import Rayleigh
-from fedsched.rounds import schedule, train
-from fedsched.scenario import scenario_from
+from fedsched.rounds import Air, Training, schedule, train
+from fedsched.runs import experiment
+from fedsched.runs.scenario import scenario_from
 
 DEVICES = 8
 CHANNEL = Rayleigh(np.linspace(0.5, 2.0, DEVICES))
@@ -59,15 +60,16 @@ class FakePool(AbstractTrainingPool):
         pass
 
 
-def trained(name, rounds=4, *, pool=None, feedback_bits=64.0, **options):
+def trained(name, rounds=4, *, pool=None, feedback_bits=64.0, aggregator="sum", state=None):
     pool = pool or FakePool()
     policy = make_policy(name, uplink=PAPER_UPLINK, draws=3)
-    running = train(
-        channel=CHANNEL, policy=policy, uplink=PAPER_UPLINK, seed=2, pool=pool,
-        parameters=pool.initial_parameters, eval_every=2, last_round=rounds - 1,
-        feedback_bits=feedback_bits, **options,
-    )  # fmt: skip
-    return list(running)
+    air = Air(
+        channel=CHANNEL, policy=policy, uplink=PAPER_UPLINK, seed=2, feedback_bits=feedback_bits
+    )
+    how = Training(
+        pool=pool, eval_every=2, last_round=rounds - 1, aggregator=make_aggregator(aggregator)
+    )
+    return list(train(air, how, pool.initial_parameters, state))
 
 
 @pytest.mark.parametrize("name", LEARNING)
@@ -128,8 +130,12 @@ def test_a_policy_learns_nothing_from_a_loss_that_is_not_finite(monkeypatch):
     assert all(done.rejected == 0 for done, _ in rounds)
     for (done, _), experience in zip(rounds, seen, strict=True):
         told = [n for n in done.scheduled.cohort.device.tolist() if n not in lossless]
-        assert experience.device.tolist() == told
-        assert experience.loss.tolist() == [n + 1.0 for n in told]
+        assert experience.device.tolist() == done.scheduled.cohort.device.tolist()
+        assert experience.with_losses().device.tolist() == told
+        assert experience.with_losses().loss.tolist() == [n + 1.0 for n in told]
+    utility = rounds[-1][1].policy["utility"]
+    assert np.isfinite(utility[sorted(took_part - set(lossless))]).all()
+    assert np.isnan(utility[list(lossless)]).all()
 
 
 def test_memory_moves_the_model_by_the_mean_of_the_latest_updates():

@@ -7,8 +7,8 @@ from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError
 from fedsched.policies import AbstractPolicy, make_policy
 from fedsched.radio import Floored, GaussMarkov, Intermittent, Rayleigh, Trace, make_channel
-from fedsched.rounds import ScheduleState, schedule, start
-from fedsched.values import Cohort, Decision
+from fedsched.rounds import Air, ScheduleState, schedule, start
+from fedsched.values import Cohort, Decision, Plan
 
 DEVICES = 15
 SIGMA = np.linspace(0.5, 3.0, DEVICES)
@@ -54,8 +54,9 @@ def assert_same_round(one, other):
         (one.upload_s, other.upload_s),
     ):
         np.testing.assert_array_equal(left, right)
-    if one.queue is not None:
-        np.testing.assert_array_equal(one.queue, other.queue)
+    assert one.queues.keys() == other.queues.keys()
+    for name, queue in one.queues.items():
+        np.testing.assert_array_equal(queue, other.queues[name])
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
@@ -91,7 +92,14 @@ def test_a_run_resumed_from_any_state_goes_on_as_if_it_had_never_stopped(policy,
 
 
 def test_the_first_state_is_that_of_a_fresh_run():
-    state = start(channel=CHANNELS["remembering"], policy=POLICIES["lyapunov"], seed=1)
+    state = start(
+        Air(
+            channel=CHANNELS["remembering"],
+            policy=POLICIES["lyapunov"],
+            uplink=PAPER_UPLINK,
+            seed=1,
+        )
+    )
     assert state.round == 0
     given = run("lyapunov", 3, channel="remembering", state=state)
     for (done, _), (again, _) in zip(run("lyapunov", 3, channel="remembering"), given, strict=True):
@@ -100,10 +108,10 @@ def test_the_first_state_is_that_of_a_fresh_run():
 
 def test_a_round_carries_the_queue_before_it_and_the_state_the_queue_after():
     rows = run("lyapunov", 6)
-    assert rows[0][0].queue.tolist() == [0.0] * DEVICES
+    assert rows[0][0].queues["power"].tolist() == [0.0] * DEVICES
     for (_, state), (following, _) in pairwise(rows):
-        np.testing.assert_array_equal(state.policy["queue"], following.queue)
-    assert all(done.queue is None for done, _ in run("uniform", 2))
+        np.testing.assert_array_equal(state.policy["queue.power"], following.queues["power"])
+    assert all(done.queues == {} for done, _ in run("uniform", 2))
 
 
 def test_the_airtime_is_the_sum_over_the_members_at_their_gain_and_power():
@@ -135,15 +143,11 @@ def test_a_policy_that_chooses_without_power_is_refused():
             del devices
             return {}
 
-        def decide(self, gain, state):
-            ones = np.ones(len(gain))
-            return Decision(
-                probability=ones, draw_probability=None, power_w=0.0 * ones, residual=0.0
-            ), state
-
-        def draw(self, decision, rng):
-            del decision, rng
-            return Cohort(device=np.array([2, 4]), weight=np.ones(2))
+        def decide(self, observed, state):
+            ones = np.ones(len(observed.gain))
+            plan = Plan(power_w=0.0 * ones, bits=1.0, upload_s=np.inf * ones)
+            cohort = Cohort(device=np.array([2, 4]), weight=np.ones(2))
+            return Decision(plan=plan, probability=ones, cohort=cohort), state
 
     rounds = schedule(channel=CHANNELS["fresh"], policy=Powerless(), uplink=PAPER_UPLINK, seed=1)
     with pytest.raises(InputError, match="round 0: device 2 was chosen with no power or no gain"):
@@ -153,9 +157,9 @@ def test_a_policy_that_chooses_without_power_is_refused():
 def test_the_state_given_is_not_changed():
     _, state = run("lyapunov", 3, channel="remembering")[-1]
     assert isinstance(state, ScheduleState)
-    queue, amplitude = state.policy["queue"].copy(), state.channel["amplitude"].copy()
+    queue, amplitude = state.policy["queue.power"].copy(), state.channel["amplitude"].copy()
     run("lyapunov", 3, channel="remembering", state=state)
-    np.testing.assert_array_equal(state.policy["queue"], queue)
+    np.testing.assert_array_equal(state.policy["queue.power"], queue)
     np.testing.assert_array_equal(state.channel["amplitude"], amplitude)
 
 

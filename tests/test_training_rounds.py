@@ -11,7 +11,7 @@ from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.updates import Evaluation, LocalUpdate
 from fedsched.policies import make_policy
 from fedsched.radio import Rayleigh, Trace
-from fedsched.rounds import schedule, train
+from fedsched.rounds import Air, Training, scheduled_rounds, train
 
 DEVICES = 8
 
@@ -53,19 +53,15 @@ class FakePool(AbstractTrainingPool):
 def scheduled(policy="lyapunov", channel=None):
     channel = channel or Rayleigh(np.linspace(0.5, 2.0, DEVICES))
     made = make_policy(policy, uplink=PAPER_UPLINK, draws=3)
-    return {"channel": channel, "policy": made, "uplink": PAPER_UPLINK, "seed": 2}
+    return Air(channel=channel, policy=made, uplink=PAPER_UPLINK, seed=2)
 
 
 def trained(pool, rounds, *, eval_every=3, x=None, average_rounds=1, **where):
     x = pool.initial_parameters if x is None else x
-    running = train(
-        **scheduled(**where),
-        pool=pool,
-        parameters=x,
-        eval_every=eval_every,
-        last_round=rounds - 1,
-        average_rounds=average_rounds,
+    how = Training(
+        pool=pool, eval_every=eval_every, last_round=rounds - 1, average_rounds=average_rounds
     )
+    running = train(scheduled(**where), how, x)
     return [done for done, _ in running]
 
 
@@ -185,12 +181,12 @@ def test_a_mean_of_the_models_is_measured_and_training_goes_on_from_the_model_it
 
 def test_the_states_are_those_of_the_schedule():
     pool = FakePool()
-    running = train(
-        **scheduled(), pool=pool, parameters=pool.initial_parameters, eval_every=2, last_round=4
-    )
-    for (_, state), (_, wanted) in zip(running, islice(schedule(**scheduled()), 5), strict=True):
+    how = Training(pool=pool, eval_every=2, last_round=4)
+    running = train(scheduled(), how, pool.initial_parameters)
+    alone = islice(scheduled_rounds(scheduled()), 5)
+    for (_, state), (_, wanted) in zip(running, alone, strict=True):
         assert state.round == wanted.round
-        np.testing.assert_array_equal(state.policy["queue"], wanted.policy["queue"])
+        np.testing.assert_array_equal(state.policy["queue.power"], wanted.policy["queue.power"])
 
 
 def test_the_parameters_given_are_not_changed():

@@ -12,7 +12,7 @@ from benchmarks.peers.workload import (
     cohort,
     own_session,
 )
-from fedsched.learning.aggregation import aggregate
+from fedsched.learning.aggregation import Update, WeightedSum
 from fedsched.learning.pool import ProcessPool
 
 
@@ -27,14 +27,14 @@ def main(address: str) -> None:
                 return
             done: list[int] = []
             updates = pool.train_cohort(parameters, cohort(round_), round_)
-            parameters = aggregate(parameters, _weighted(updates, done)).parameters
+            parameters = WeightedSum().step(parameters, {}, _weighted(updates, done)).parameters
             steps = sum(done)
 
 
 def _weighted(updates, done):
-    for update in updates:
+    for place, update in enumerate(updates):
         done.append(update.steps)
-        yield 1.0 / COHORT, update.delta
+        yield Update(place, 1.0 / COHORT, update.delta)
 
 
 if __name__ == "__mp_main__":  # in the pool's workers, which import the main module

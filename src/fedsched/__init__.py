@@ -28,10 +28,11 @@ from fedsched.policies import AbstractPolicy, make_policy
 from fedsched.policies.designs import AbstractDesign, make_design
 from fedsched.radio.channel import AbstractChannel
 from fedsched.radio.names import make_channel
+from fedsched.randomness import Luck
 from fedsched.rounds import schedule
-from fedsched.scenario import Scenario
-from fedsched.scenario_file import load_scenario
-from fedsched.values import Cohort, Decision, ScheduledRound
+from fedsched.runs.scenario import Scenario
+from fedsched.runs.scenario_file import load_scenario
+from fedsched.values import Cohort, Decision, Observation, Plan, ScheduledRound
 
 __all__ = [
     "PAPER_UPLINK",
@@ -41,6 +42,9 @@ __all__ = [
     "Cohort",
     "Decision",
     "FedschedError",
+    "Luck",
+    "Observation",
+    "Plan",
     "Scenario",
     "ScheduledRound",
     "Solution",

@@ -6,12 +6,13 @@ worker can disturb another, and policies compared under one seed see the same ch
 """
 
 import zlib
+from dataclasses import dataclass
 
 import numpy as np
 
 from fedsched.errors import InputError
 
-__all__ = ["stream"]
+__all__ = ["Luck", "stream"]
 
 
 def stream(seed: int, source: str, *index: int) -> np.random.Generator:
@@ -35,6 +36,23 @@ def stream(seed: int, source: str, *index: int) -> np.random.Generator:
     # The length keeps ("a", 1) and ("a", 1, 0) apart: SeedSequence pads its key with zeros.
     key = (zlib.crc32(source.encode()), len(index), *index)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
+
+
+@dataclass(frozen=True)
+class Luck:
+    """The streams of one round: all the chance a policy may use.
+
+    Example:
+        >>> bool(Luck(1, 3).stream("sampling").random() == stream(1, "sampling", 3).random())
+        True
+    """
+
+    seed: int
+    round: int
+
+    def stream(self, source: str) -> np.random.Generator:
+        """The generator of that source in this round, from its beginning."""
+        return stream(self.seed, source, self.round)
 
 
 def _natural(value: int) -> bool:

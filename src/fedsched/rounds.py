@@ -1,6 +1,6 @@
 """The round loop, as generators of rounds. Read this file first.
 
-channel -> decision -> cohort -> (training -> aggregation) -> clock -> queues -> run log
+channel -> question -> decision -> (training -> aggregation) -> clock -> run log
 """
 
 import logging
@@ -13,33 +13,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.core.uplink import Uplink
-from fedsched.errors import InputError, UnknownNameError
+from fedsched.errors import InputError
 from fedsched.learning.aggregation import (
-    AGGREGATORS,
-    aggregate,
-    aggregate_with_memory,
-    empty_memory,
+    AbstractAggregator,
+    Update,
+    WeightedSum,
     running_mean,
 )
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.updates import LocalUpdate
-from fedsched.policies import (
-    CHANCES,
-    AbstractChoicePolicy,
-    AbstractPolicy,
-    Need,
-    PolicyState,
-)
+from fedsched.policies import AbstractPolicy, Need, PolicyState
+from fedsched.policies.pricing import queues_in
 from fedsched.radio import AbstractChannel, ChannelState
-from fedsched.randomness import stream
-from fedsched.values import Cohort, Experience, Feedback, ScheduledRound, TrainedRound
+from fedsched.radio.access import TDMA, AbstractAccess
+from fedsched.randomness import Luck, stream
+from fedsched.values import (
+    NO_ANSWERS,
+    Answers,
+    Cohort,
+    Experience,
+    Observation,
+    Question,
+    ScheduledRound,
+    TrainedRound,
+)
 
 __all__ = [
     "FEEDBACK_BITS",
+    "Air",
     "Measure",
     "ScheduleState",
+    "Training",
     "schedule",
     "schedule_round",
+    "scheduled_rounds",
     "start",
     "train",
 ]
@@ -50,6 +57,18 @@ _log = logging.getLogger(__name__)
 
 # What is asked ("loss", "batch-loss", "norm") and of whom, to the answers.
 Measure: TypeAlias = Callable[[str, NDArray[np.int64]], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Air:
+    """What a schedule runs on: the channel, the policy, the link and how it is shared."""
+
+    channel: AbstractChannel
+    policy: AbstractPolicy
+    uplink: Uplink
+    seed: int
+    access: AbstractAccess = TDMA()
+    feedback_bits: float = FEEDBACK_BITS  # of one answer to a policy's question
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +83,12 @@ class ScheduleState:
     memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
-def start(*, channel: AbstractChannel, policy: AbstractPolicy, seed: int) -> ScheduleState:
+def start(air: Air) -> ScheduleState:
     """The state before the first round."""
     return ScheduleState(
         round=0,
-        channel=channel.init(stream(seed, "channel")),
-        policy=policy.init(channel.devices),
+        channel=air.channel.init(stream(air.seed, "channel")),
+        policy=air.policy.init(air.channel.devices),
     )
 
 
@@ -79,6 +98,7 @@ def schedule(
     policy: AbstractPolicy,
     uplink: Uplink,
     seed: int,
+    access: AbstractAccess = TDMA(),
     state: ScheduleState | None = None,
 ) -> Iterator[tuple[ScheduledRound, ScheduleState]]:
     """Rounds without end, each with the state after it, for policies that need no training.
@@ -87,183 +107,169 @@ def schedule(
     ``stream(seed, "sampling", t)``: policies compared under one seed see the same channel, and a
     run resumed from any state goes on as if it had never stopped.
     """
-    if needed := policy.needs - {Need.GAIN}:
+    air = Air(channel=channel, policy=policy, uplink=uplink, seed=seed, access=access)
+    return scheduled_rounds(air, state)
+
+
+def scheduled_rounds(
+    air: Air, state: ScheduleState | None = None
+) -> Iterator[tuple[ScheduledRound, ScheduleState]]:
+    """The rounds of :func:`schedule`."""
+    if needed := air.policy.needs - {Need.GAIN}:
+        wanted = " and ".join(sorted(need.value for need in needed))
         raise InputError(
-            f"policy {policy.name!r} reads {' and '.join(sorted(n.value for n in needed))} from "
+            f"policy {air.policy.name!r} reads {wanted} from "
             "training, which a schedule alone does not have; use it in a scenario of `fedsched "
             "run` or with `fedsched compare`"
         )
-    current = start(channel=channel, policy=policy, seed=seed) if state is None else state
+    current = start(air) if state is None else state
     while True:
-        done, current = schedule_round(
-            channel=channel, policy=policy, uplink=uplink, seed=seed, state=current
-        )
+        done, current = schedule_round(air, current)
         yield done, current
 
 
 def schedule_round(
-    *,
-    channel: AbstractChannel,
-    policy: AbstractPolicy,
-    uplink: Uplink,
-    seed: int,
-    state: ScheduleState,
-    measure: Measure | None = None,
-    feedback_bits: float = FEEDBACK_BITS,
+    air: Air, state: ScheduleState, measure: Measure | None = None
 ) -> tuple[ScheduledRound, ScheduleState]:
-    """One round on air: gains, reports, decision, cohort."""
-    t = state.round
-    gain, channel_state = channel.step(state.channel, stream(seed, "channel", t))
-    asked = np.empty(0, dtype=np.int64)
-    if isinstance(policy, AbstractChoicePolicy):
-        chance = stream(seed, "policy", t).random((CHANCES, len(gain)))
-        asked = policy.ask(gain, state.policy, chance)
-        feedback = _feedback(policy, asked, chance, measure, t)
-        decision, policy_state = policy.decide(gain, state.policy, feedback)
-    else:
-        decision, policy_state = policy.decide(gain, state.policy)
-    cohort = policy.draw(decision, stream(seed, "sampling", t))
-    upload_s = uplink.airtime_s(gain[cohort.device], decision.power_w[cohort.device])
+    """One round on air: gains, answers, decision, cohort."""
+    t, policy = state.round, air.policy
+    gain, channel_state = air.channel.step(state.channel, stream(air.seed, "channel", t))
+    observed = Observation(gain=gain, luck=Luck(air.seed, t))
+    question = policy.ask(observed, state.policy)
+    observed = replace(observed, answers=_answers(question, measure, t))
+    decision, policy_state = policy.decide(observed, state.policy)
+    upload_s = decision.plan.upload_s[decision.cohort.device]
     if not np.isfinite(upload_s).all():
         raise InputError(
-            f"round {t}: device {int(cohort.device[~np.isfinite(upload_s)][0])} was chosen "
-            "with no power or no gain; give every reachable device a positive gain"
+            f"round {t}: device {int(decision.cohort.device[~np.isfinite(upload_s)][0])} was "
+            "chosen with no power or no gain; give every reachable device a positive gain"
         )
     feedback_s = 0.0
-    if len(asked) and isinstance(policy, AbstractChoicePolicy) and policy.charged:
+    if question.on_air and len(question.device):
         # Every device that is asked reports in its turn, at its own rate and power.
-        report = replace(uplink, bits=feedback_bits)
+        report = replace(air.uplink, bits=air.feedback_bits)
+        asked = question.device
         feedback_s = float(report.airtime_s(gain[asked], decision.power_w[asked]).sum())
     done = ScheduledRound(
         round=t,
         gain=gain,
-        queue=state.policy.get("queue"),
+        queues=queues_in(state.policy),
         decision=decision,
-        cohort=cohort,
         upload_s=upload_s,
+        uploads_s=air.access.uploads_s(upload_s),
         feedback_s=feedback_s,
     )
     return done, replace(state, round=t + 1, channel=channel_state, policy=policy_state)
 
 
-def _feedback(
-    policy: AbstractChoicePolicy,
-    asked: NDArray[np.int64],
-    chance: NDArray[np.float64],
-    measure: Measure | None,
-    t: int,
-) -> Feedback:
+def _answers(question: Question, measure: Measure | None, t: int) -> Answers:
     """The answers of those who were asked; one that is not finite counts as none."""
-    if policy.asks is None or measure is None or len(asked) == 0:
-        return Feedback(chance=chance, device=asked[:0], value=np.empty(0))
-    value = measure(policy.asks, asked)
-    sound = np.isfinite(value)
-    if not sound.all():
+    if measure is None or len(question.device) == 0:
+        return NO_ANSWERS
+    value = measure(question.kind, question.device)
+    finite = np.isfinite(value)
+    if not finite.all():
         _log.warning(
             "round %d: the report of device %s is not finite and was left out",
             t,
-            ", ".join(map(str, asked[~sound])),
+            ", ".join(map(str, question.device[~finite])),
         )
-    return Feedback(chance=chance, device=asked[sound], value=value[sound])
+    return Answers(device=question.device[finite], value=value[finite])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Training:
+    """What a training runs on, besides what is on air.
+
+    With ``average_rounds`` W > 1 what is evaluated is a mean of the models over some W rounds (see
+    ``running_mean``), which the state keeps; training goes on from the model itself.
+    """
+
+    pool: AbstractTrainingPool
+    eval_every: int
+    last_round: int
+    aggregator: AbstractAggregator = WeightedSum()
+    average_rounds: int = 1
+
+    def measure(self, model: NDArray[np.float32], t: int) -> Measure:
+        """Who answers a policy's questions in round t, by computing at the present model."""
+
+        def answer(kind: str, devices: NDArray[np.int64]) -> NDArray[np.float64]:
+            if kind == "norm":
+                return np.array([_norm(u) for u in self.pool.train_cohort(model, devices, t)])
+            return np.array(list(self.pool.losses(model, devices, t, whole=kind == "loss")))
+
+        return answer
+
+    def memory(self, devices: int, dimension: int) -> dict[str, NDArray[Any]]:
+        """What is remembered before the first round."""
+        memory = {"spent_w": np.zeros(devices), **self.aggregator.init(devices, dimension)}
+        return memory | ({"mean": np.zeros(dimension)} if self.average_rounds > 1 else {})
 
 
 def train(
-    *,
-    channel: AbstractChannel,
-    policy: AbstractPolicy,
-    uplink: Uplink,
-    seed: int,
-    pool: AbstractTrainingPool,
+    air: Air,
+    training: Training,
     parameters: NDArray[np.float32],
-    eval_every: int,
-    last_round: int,
     state: ScheduleState | None = None,
-    feedback_bits: float = FEEDBACK_BITS,
-    aggregator: str = "sum",
-    average_rounds: int = 1,
 ) -> Iterator[tuple[TrainedRound, ScheduleState]]:
     r"""Algorithm 1: each round with the model after it, and the state the next one depends on.
 
     .. math:: x \leftarrow x + \sum_{n \in \text{cohort}} w_n (y_n - x), \quad w_n = p_n / q_n .
 
     Only the cohort computes, and whoever the policy asks. The model is evaluated every
-    ``eval_every`` rounds and after ``last_round``, where the generator ends. With the aggregator
-    "memory" (MIFA) the model moves by the mean of the latest update of every device instead; the
-    states of one call then share these updates, so save a state before asking for the next one.
-    With ``average_rounds`` W > 1 what is evaluated is a mean of the models over some W rounds (see
-    ``running_mean``), which the state keeps; training goes on from the model itself.
+    ``eval_every`` rounds and after ``last_round``, where the generator ends. The states of one
+    call may share memory, so save a state before asking for the next one.
     """
-    if aggregator not in AGGREGATORS:
-        raise UnknownNameError("aggregator", aggregator, AGGREGATORS)
-    current = start(channel=channel, policy=policy, seed=seed) if state is None else state
-    memory = {"spent_w": np.zeros(channel.devices)}
-    if aggregator == "memory":
-        memory |= empty_memory(channel.devices, len(parameters))
-    if average_rounds > 1:
-        memory["mean"] = np.zeros(len(parameters))
+    current = start(air) if state is None else state
+    memory = training.memory(air.channel.devices, len(parameters))
     # A copy, so that the caller's state stays as it was: updates are remembered in place.
     memory |= {name: value.copy() for name, value in current.memory.items()}
     current = replace(current, memory=memory)
-    while current.round <= last_round:
-        t, model = current.round, parameters
+    while current.round <= training.last_round:
+        done, current = train_round(air, training, parameters, current)
+        parameters = done.parameters
+        yield done, current
 
-        def measure(
-            kind: str,
-            devices: NDArray[np.int64],
-            t: int = t,
-            model: NDArray[np.float32] = model,
-        ) -> NDArray[np.float64]:
-            if kind == "norm":
-                return np.array([_norm(u) for u in pool.train_cohort(model, devices, t)])
-            return np.array(list(pool.losses(model, devices, t, whole=kind == "loss")))
 
-        scheduled, current = schedule_round(
-            channel=channel, policy=policy, uplink=uplink, seed=seed, state=current,
-            measure=measure, feedback_bits=feedback_bits,
-        )  # fmt: skip
-        decision = scheduled.decision
-        spent_w = current.memory["spent_w"] + decision.power_w * decision.probability
-        current = replace(current, memory={**current.memory, "spent_w": spent_w})
-        notes = _Notes(keep=isinstance(policy, AbstractChoicePolicy) and policy.keeps_updates)
-        updates = notes.passing(pool.train_cohort(model, scheduled.cohort.device, t))
-        if aggregator == "memory":
-            parameters, rejected = aggregate_with_memory(
-                model, current.memory, zip(scheduled.cohort.device.tolist(), updates, strict=True)
-            )
-        else:
-            weights = scheduled.cohort.weight.tolist()
-            parameters, rejected = aggregate(model, zip(weights, updates, strict=True))
-        if rejected:
-            _log.warning(
-                "round %d: the update of device %s is not finite and was left out",
-                t,
-                ", ".join(str(scheduled.cohort.device[position]) for position in rejected),
-            )
-        kept = [place for place in range(scheduled.cohort.size) if place not in rejected]
-        if isinstance(policy, AbstractChoicePolicy):
-            sound = [p for p in kept if math.isfinite(notes.loss[p]) or not policy.learns_losses]
-            experience = notes.experience(scheduled.cohort, sound)
-            current = replace(current, policy=policy.observe(current.policy, experience))
-        measured = parameters
-        if average_rounds > 1:
-            mean = running_mean(current.memory["mean"], parameters, min(t + 1, average_rounds))
-            current = replace(current, memory={**current.memory, "mean": mean})
-            measured = mean.astype(np.float32)
-        due = (t + 1) % eval_every == 0 or t == last_round
-        evaluation = pool.evaluate(measured) if due else None
-        losses = [scheduled.cohort.weight[place] * notes.loss[place] for place in kept]
-        yield (
-            TrainedRound(
-                scheduled=scheduled,
-                parameters=parameters,
-                rejected=len(rejected),
-                train_loss=math.fsum(losses) if losses else math.nan,
-                accuracy=math.nan if evaluation is None else evaluation.accuracy,
-                test_loss=math.nan if evaluation is None else evaluation.loss,
-                worst_power_w=float(spent_w.max()) / current.round,
-            ),
-            current,
+def train_round(
+    air: Air, training: Training, model: NDArray[np.float32], state: ScheduleState
+) -> tuple[TrainedRound, ScheduleState]:
+    """One round of training, from the model before it."""
+    t, pool = state.round, training.pool
+    scheduled, current = schedule_round(air, state, training.measure(model, t))
+    cohort, memory = scheduled.cohort, dict(current.memory)
+    memory["spent_w"] = memory["spent_w"] + scheduled.decision.expected_power_w
+    notes = _Notes(keep=Need.UPDATE in air.policy.needs)
+    updates = notes.passing(cohort, pool.train_cohort(model, cohort.device, t))
+    parameters, kept_state, rejected = training.aggregator.step(model, memory, updates)
+    memory |= kept_state
+    if rejected:
+        _log.warning(
+            "round %d: the update of device %s is not finite and was left out",
+            t,
+            ", ".join(str(cohort.device[position]) for position in rejected),
         )
+    kept = [place for place in range(cohort.size) if place not in rejected]
+    policy_state = air.policy.observe(current.policy, notes.experience(cohort, kept))
+    measured = parameters
+    if training.average_rounds > 1:
+        window = min(t + 1, training.average_rounds)
+        memory["mean"] = running_mean(memory["mean"], parameters, window)
+        measured = memory["mean"].astype(np.float32)
+    due = (t + 1) % training.eval_every == 0 or t == training.last_round
+    evaluation = pool.evaluate(measured) if due else None
+    losses = [cohort.weight[place] * notes.loss[place] for place in kept]
+    trained = TrainedRound(
+        scheduled=scheduled,
+        parameters=parameters,
+        rejected=len(rejected),
+        train_loss=math.fsum(losses) if losses else math.nan,
+        accuracy=math.nan if evaluation is None else evaluation.accuracy,
+        test_loss=math.nan if evaluation is None else evaluation.loss,
+        worst_power_w=float(memory["spent_w"].max()) / current.round,
+    )
+    return trained, replace(current, policy=policy_state, memory=memory)
 
 
 def _norm(update: LocalUpdate) -> float:
@@ -280,22 +286,23 @@ class _Notes:
         self._norm: list[float] = []
         self._update: list[NDArray[np.float32]] | None = [] if keep else None
 
-    def passing(self, updates: Iterator[LocalUpdate]) -> Iterator[NDArray[np.float32]]:
-        for update in updates:
+    def passing(self, cohort: Cohort, updates: Iterator[LocalUpdate]) -> Iterator[Update]:
+        members = zip(cohort.device.tolist(), cohort.weight.tolist(), updates, strict=True)
+        for device, weight, update in members:
             self.loss.append(update.loss)
             self._square_loss.append(update.square_loss)
             self._norm.append(_norm(update))
             if self._update is not None:
                 self._update.append(update.delta)
-            yield update.delta
+            yield Update(device, weight, update.delta)
 
-    def experience(self, cohort: Cohort, sound: list[int]) -> Experience:
+    def experience(self, cohort: Cohort, kept: list[int]) -> Experience:
         return Experience(
-            device=cohort.device[sound],
-            loss=np.array(self.loss)[sound],
-            square_loss=np.array(self._square_loss)[sound],
-            norm=np.array(self._norm)[sound],
+            device=cohort.device[kept],
+            loss=np.array(self.loss)[kept],
+            square_loss=np.array(self._square_loss)[kept],
+            norm=np.array(self._norm)[kept],
             update=None
-            if self._update is None or not sound
-            else np.stack([self._update[place] for place in sound]),
+            if self._update is None or not kept
+            else np.stack([self._update[place] for place in kept]),
         )

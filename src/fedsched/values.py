@@ -1,38 +1,62 @@
 """The frozen values that pass between stages.
 
-channel -> gain -> policy -> Decision -> design -> Cohort -> training -> aggregation -> clock
+channel -> Observation -> policy -> Decision (Plan, Cohort) -> training -> aggregation -> clock
 """
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.randomness import Luck
+
 __all__ = [
+    "NOBODY",
+    "NO_ANSWERS",
+    "NO_QUESTION",
+    "Answers",
     "Cohort",
     "Decision",
     "Experience",
-    "Feedback",
+    "Observation",
     "PerDevice",
+    "Plan",
+    "Question",
     "ScheduledRound",
     "TrainedRound",
+    "spread",
 ]
 
 PerDevice: TypeAlias = NDArray[np.float64]  # shape (..., devices)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """What a policy asks for in one round."""
+def spread(value: PerDevice, place: NDArray[np.generic], devices: int, fill: float) -> PerDevice:
+    """Values at their places (numbers, or a mask) among all devices, ``fill`` elsewhere."""
+    if len(value) == devices:
+        return value
+    whole = np.full(devices, fill)
+    whole[place] = value
+    return whole
 
-    probability: PerDevice  # q, that the device takes part; 0 if unreachable, or not chosen
-    draw_probability: PerDevice | None  # omega, of one draw; None where nothing is drawn
-    power_w: PerDevice  # transmit power if it takes part
-    residual: float  # largest optimality residual of the round's problem; 0 for closed forms
-    cohort: "Cohort | None" = None  # for policies that choose while they decide
-    # Whether ``probability`` is only the 0 or 1 of a choice already made: 1/q then means nothing.
-    deterministic: bool = False
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """What each device would do if it took part."""
+
+    power_w: PerDevice  # transmit power; 0 where it cannot be reached
+    bits: float | PerDevice  # of its update
+    upload_s: PerDevice  # on air with the link to itself; infinite where it cannot be reached
+    compute_s: float | PerDevice = 0.0  # before it can upload
+
+    def among(self, place: NDArray[np.generic], devices: int) -> Self:
+        """The plan of some devices as one of all; the others send nothing."""
+        return replace(
+            self,
+            power_w=spread(self.power_w, place, devices, 0.0),
+            upload_s=spread(self.upload_s, place, devices, np.inf),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +77,60 @@ class Cohort:
         return len(self.device)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Feedback:
-    """What a policy is told in a round besides the gains."""
+NOBODY = Cohort(device=np.empty(0, dtype=np.int64), weight=np.empty(0))
 
-    chance: NDArray[np.float64]  # uniform in [0, 1), shape (3, devices): all the luck it may use
-    device: NDArray[np.int64]  # who was asked, in the order asked
-    value: NDArray[np.float64]  # what they answered, shape as device
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Question:
+    """What a policy asks of some devices before it decides."""
+
+    kind: str  # "loss", "batch-loss" or "norm", at the present model
+    device: NDArray[np.int64]
+    on_air: bool = True  # whether the answers are sent; a test on the device itself is not
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """What devices answered; who gave no finite number is not among them."""
+
+    device: NDArray[np.int64]
+    value: NDArray[np.float64]  # shape as device
+
+
+NO_QUESTION = Question(kind="", device=NOBODY.device)
+NO_ANSWERS = Answers(device=NOBODY.device, value=np.empty(0))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Observation:
+    """What a policy knows of a round when it decides, and the luck it may use."""
+
+    gain: PerDevice  # |h|^2 > 0, NaN where unreachable
+    luck: Luck
+    answers: Answers = NO_ANSWERS
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Decision:
+    """Who takes part in a round, and what each device would do."""
+
+    plan: Plan
+    probability: PerDevice  # q, that the device takes part; 0 if unreachable, or not chosen
+    cohort: Cohort
+    draw_probability: PerDevice | None = None  # omega, of one draw; None where nothing is drawn
+    residual: float = 0.0  # largest optimality residual of the round's problem; 0: closed form
+    # Whether ``probability`` is only the 0 or 1 of a choice: 1/q then means nothing.
+    deterministic: bool = False
+
+    @property
+    def power_w(self) -> PerDevice:
+        """Transmit power of each device if it takes part."""
+        return self.plan.power_w
+
+    @property
+    def expected_power_w(self) -> PerDevice:
+        """P q: what each device spends of its power budget on average."""
+        return self.plan.power_w * self.probability
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,25 +141,45 @@ class Experience:
     loss: NDArray[np.float64]  # mean loss of the local steps
     square_loss: NDArray[np.float64]  # mean of the squared losses of their samples
     norm: NDArray[np.float64]  # Euclidean norm of the update
-    update: NDArray[np.float32] | None  # the updates themselves, for policies that keep them
+    update: NDArray[np.float32] | None  # the updates themselves, for policies that need them
+
+    def with_losses(self) -> Self:
+        """Of those devices alone whose loss is a finite number."""
+        known = np.isfinite(self.loss)
+        if known.all():
+            return self
+        return replace(
+            self,
+            device=self.device[known],
+            loss=self.loss[known],
+            square_loss=self.square_loss[known],
+            norm=self.norm[known],
+            update=None if self.update is None else self.update[known],
+        )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ScheduledRound:
-    """One round of scheduling: what was seen, decided and drawn, and what it cost on air."""
+    """One round of scheduling: what was observed and decided, and what it cost on air."""
 
     round: int
     gain: PerDevice  # |h|^2, NaN where unreachable
-    queue: PerDevice | None  # virtual queues before the round; None for policies without
     decision: Decision
-    cohort: Cohort
-    upload_s: NDArray[np.float64]  # airtime of each member, shape as cohort.device
-    feedback_s: float = 0.0  # airtime of the reports the policy asked for before it decided
+    upload_s: NDArray[np.float64]  # of each member, shape as cohort.device
+    uploads_s: float  # of all members together, as the access lets them share the link
+    feedback_s: float = 0.0  # of the answers the policy asked for before it decided
+    # Virtual queues before the round, by the name of their budget.
+    queues: Mapping[str, PerDevice] = field(default_factory=dict)
+
+    @property
+    def cohort(self) -> Cohort:
+        """Who takes part."""
+        return self.decision.cohort
 
     @property
     def airtime_s(self) -> float:
-        """Seconds on air: reports first, then the members take turns."""
-        return self.feedback_s + float(self.upload_s.sum())
+        """Seconds on air: the answers in turn, then the uploads."""
+        return self.feedback_s + self.uploads_s
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

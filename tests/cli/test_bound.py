@@ -3,8 +3,8 @@ import json
 from click.testing import CliRunner
 
 from fedsched.cli.bound import command
-from fedsched.experiment import run as train
-from fedsched.scenario import scenario_from
+from fedsched.runs.experiment import run as train
+from fedsched.runs.scenario import scenario_from
 
 
 def run(*arguments):

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from fedsched.cli.compare import command
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.results.runlog import read_run
+from fedsched.runs.runlog import read_run
 
 SCENARIO = """
 [run]

@@ -3,10 +3,10 @@ import math
 
 import pytest
 
+from fedsched.analysis.curves import curve_of, time_to_target
 from fedsched.cli import demo, output
-from fedsched.engines import Outcome
-from fedsched.results.analysis import curve_of, time_to_target
-from fedsched.results.runlog import read_run
+from fedsched.runs.engines import Outcome
+from fedsched.runs.runlog import read_run
 
 DRAWS = (1, 3)
 

@@ -12,8 +12,8 @@ from fedsched.cli.output import (
     print_table,
     track,
 )
-from fedsched.engines import Job
-from fedsched.scenario import scenario_from
+from fedsched.runs.engines import Job
+from fedsched.runs.scenario import scenario_from
 
 
 def test_json_is_one_strict_object(capsys):

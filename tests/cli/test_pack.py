@@ -2,14 +2,14 @@ import dataclasses
 
 import pytest
 from click.testing import CliRunner
-from tests.results.report_runs import manifest, table, write_grid, write_run
+from tests.runs.report_runs import manifest, table, write_grid, write_run
 
 from fedsched.cli.pack import command
 from fedsched.errors import InputError
-from fedsched.experiment import run
-from fedsched.results.checkpoint import rounds_done
-from fedsched.results.runlog import MODEL, read_run
-from fedsched.scenario import scenario_from
+from fedsched.runs.checkpoint import rounds_done
+from fedsched.runs.experiment import run
+from fedsched.runs.runlog import MODEL, read_run
+from fedsched.runs.scenario import scenario_from
 
 
 def pack(*arguments):

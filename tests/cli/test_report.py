@@ -1,7 +1,7 @@
 import re
 
 from click.testing import CliRunner
-from tests.results.report_runs import write_grid
+from tests.runs.report_runs import write_grid
 
 from fedsched.cli.report import command
 from fedsched.errors import InputError, RunLogError

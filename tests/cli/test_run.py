@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from fedsched.cli import main
-from fedsched.results.runlog import read_run
+from fedsched.runs.runlog import read_run
 
 SCENARIO = """
 [run]

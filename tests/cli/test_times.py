@@ -4,12 +4,12 @@ from statistics import geometric_mean
 
 import pytest
 from click.testing import CliRunner
-from tests.results.report_runs import manifest, table, write_grid, write_run
+from tests.runs.report_runs import manifest, table, write_grid, write_run
 
+from fedsched.analysis.curves import TRAINING_LOSS, curve_of, reach, speedup
 from fedsched.cli.times import command
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.results.analysis import TRAINING_LOSS, curve_of, reach, speedup
-from fedsched.results.runlog import read_run
+from fedsched.runs.runlog import read_run
 
 
 def times(*arguments):

@@ -11,9 +11,9 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import ServerApp
 from flwr.simulation import run_simulation
 
-from fedsched.assembly import policy_of, trainer_spec_of, uplink_of
 from fedsched.flower import ChannelClientApp, ChannelStrategy, SimulatedGain, assignment_of
-from fedsched.scenario_file import load_scenario
+from fedsched.runs.assembly import policy_of, trainer_spec_of, uplink_of
+from fedsched.runs.scenario_file import load_scenario
 
 PLACE = Path(os.environ["FEDSCHED_PLACE"])
 SCENARIO = load_scenario(PLACE / "scenario.toml")

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsched.results.checkpoint import rounds_done
-from fedsched.results.runlog import read_run
+from fedsched.runs.checkpoint import rounds_done
+from fedsched.runs.runlog import read_run
 
 pytestmark = pytest.mark.deployment
 

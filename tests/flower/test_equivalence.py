@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsched.experiment import run
-from fedsched.results.checkpoint import read_checkpoint
-from fedsched.results.runlog import read_run
-from fedsched.scenario_file import load_scenario
+from fedsched.runs.checkpoint import read_checkpoint
+from fedsched.runs.experiment import run
+from fedsched.runs.runlog import read_run
+from fedsched.runs.scenario_file import load_scenario
 
 SCENARIO = """
 [run]
@@ -68,8 +68,8 @@ def test_cohorts_powers_and_weights_are_the_same_to_the_bit(both):
 def test_queues_are_the_same_to_the_bit(both):
     ours, theirs = map(read_checkpoint, both)
     assert ours.round == theirs.round == 10
-    assert ours.policy["queue"].max() > 1.0
-    assert np.array_equal(ours.policy["queue"], theirs.policy["queue"])
+    assert ours.policy["queue.power"].max() > 1.0
+    assert np.array_equal(ours.policy["queue.power"], theirs.policy["queue.power"])
 
 
 def test_the_models_agree(both):

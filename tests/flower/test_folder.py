@@ -13,7 +13,7 @@ from fedsched.errors import InputError
 from fedsched.flower import folder as module
 from fedsched.flower.folder import RunFolder
 from fedsched.policies import make_policy
-from fedsched.results.checkpoint import read_checkpoint
+from fedsched.runs.checkpoint import read_checkpoint
 
 
 @pytest.mark.parametrize(

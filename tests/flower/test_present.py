@@ -22,9 +22,9 @@ def test_state_grows_parts_and_merges_by_device(name, devices):
     larger = grown(policy, state, devices, devices + 2)
     assert {n: v.shape for n, v in larger.items()} == {n: v.shape for n, v in fresh.items()}
     chosen = np.array([0, devices + 1])
-    part = part_of(policy, larger, devices + 2, chosen)
+    part = part_of(policy, larger, chosen)
     assert {n: v.shape for n, v in part.items()} == {n: v.shape for n, v in policy.init(2).items()}
-    whole = merged(policy, larger, part, devices + 2, chosen)
+    whole = merged(policy, larger, part, chosen)
     for key, value in larger.items():
         assert np.array_equal(whole[key], value, equal_nan=True)
         if value.shape[:1] == (devices + 2,) and key != "gathered":
@@ -35,8 +35,8 @@ def test_state_grows_parts_and_merges_by_device(name, devices):
 def test_others_stay_as_they_were_while_some_move_on():
     policy = make_policy("oort", uplink=PAPER_UPLINK, draws=2)
     state, chosen = marked(policy, 2), np.array([1])
-    part = {n: v + 10.0 for n, v in part_of(policy, state, 2, chosen).items()}
-    whole = merged(policy, state, part, 2, chosen)
+    part = {n: v + 10.0 for n, v in part_of(policy, state, chosen).items()}
+    whole = merged(policy, state, part, chosen)
     assert whole["utility"].tolist() == [1.0, 12.0]
     assert whole["gathered"].tolist() == [11.0, 12.0]  # of the run, not of two devices
     assert state["utility"].tolist() == [1.0, 2.0]
@@ -45,15 +45,15 @@ def test_others_stay_as_they_were_while_some_move_on():
 def test_rows_without_a_length_take_that_of_the_first_update():
     policy = make_policy("clustered-similarity", uplink=PAPER_UPLINK, draws=2)
     state, chosen = policy.init(3), np.array([0, 2])
-    part = {**part_of(policy, state, 3, chosen), "update": np.ones((2, 4))}
-    whole = merged(policy, state, part, 3, chosen)
+    part = {**part_of(policy, state, chosen), "update": np.ones((2, 4))}
+    whole = merged(policy, state, part, chosen)
     assert whole["update"].tolist() == [[1.0] * 4, [0.0] * 4, [1.0] * 4]
     assert grown(policy, whole, 3, 4)["update"].shape == (4, 4)
 
 
 def scheduled(present, seed=1):
     policy = make_policy("lyapunov", uplink=PAPER_UPLINK, draws=2)
-    state = {"queue": np.array([1.0, 20.0, 300.0, 4000.0])}
+    state = {"queue.power": np.array([1.0, 20.0, 300.0, 4000.0])}
     return schedule_present(
         policy=policy, uplink=PAPER_UPLINK, seed=seed, round=5, gain=np.full(4, 2.0),
         present=np.array(present, dtype=np.int64), state=state, measure=lambda *_: np.empty(0),
@@ -64,8 +64,8 @@ def test_those_who_are_absent_are_not_chosen_and_do_not_move():
     done, after = scheduled([1, 3])
     assert set(done.cohort.device.tolist()) <= {1, 3}
     assert done.decision.probability[[0, 2]].tolist() == [0.0, 0.0]
-    assert after["queue"][[0, 2]].tolist() == [1.0, 300.0]
-    assert not np.array_equal(after["queue"][[1, 3]], [20.0, 4000.0])
+    assert after["queue.power"][[0, 2]].tolist() == [1.0, 300.0]
+    assert not np.array_equal(after["queue.power"][[1, 3]], [20.0, 4000.0])
     q = done.decision.probability[done.cohort.device]
     assert np.allclose(done.cohort.weight, 1.0 / (2 * q))  # N counts those who are present
 
@@ -74,7 +74,7 @@ def test_a_round_without_anybody_passes():
     done, after = scheduled([])
     assert done.cohort.size == 0
     assert done.airtime_s == 0.0
-    assert after["queue"].tolist() == [1.0, 20.0, 300.0, 4000.0]
+    assert after["queue.power"].tolist() == [1.0, 20.0, 300.0, 4000.0]
 
 
 def turns_of(present_in, devices, rounds, draws=1):

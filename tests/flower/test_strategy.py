@@ -36,8 +36,8 @@ from fedsched.flower import strategy as module
 from fedsched.flower.federation import FederationState
 from fedsched.flower.protocol import CHANNEL_QUERY
 from fedsched.policies import make_policy, policy_names
-from fedsched.results.checkpoint import read_checkpoint
-from fedsched.results.runlog import read_run
+from fedsched.runs.checkpoint import read_checkpoint
+from fedsched.runs.runlog import read_run
 
 FLOATS = ("net.0.weight", "net.0.bias")
 COUNTER = "net.1.num_batches_tracked"
@@ -62,7 +62,7 @@ def close(model, wanted):
 
 
 def queue(folder):
-    return read_checkpoint(folder).policy["queue"]
+    return read_checkpoint(folder).policy["queue.power"]
 
 
 # --- the sum --------------------------------------------------------------------------------------
@@ -186,9 +186,9 @@ def test_a_new_node_starts_with_an_empty_queue(tmp_path, monkeypatch):
     decided = []
     schedule_round = present_module.schedule_round
 
-    def spy(**given):
-        decided.append(given["state"].policy["queue"])
-        return schedule_round(**given)
+    def spy(air, state, measure):
+        decided.append(state.policy["queue.power"])
+        return schedule_round(air, state, measure)
 
     monkeypatch.setattr(present_module, "schedule_round", spy)
     run(grid, tmp_path, 4, "lyapunov")

@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from fedsched.learning.aggregation import aggregate, aggregate_with_memory, empty_memory
+from fedsched.errors import InputError, UnknownNameError
+from fedsched.learning.aggregation import LatestUpdates, Update, WeightedSum, make_aggregator
+
+
+def aggregate(parameters, weighted):
+    updates = (Update(n, weight, delta) for n, (weight, delta) in enumerate(weighted))
+    return WeightedSum().step(parameters, {}, updates)
 
 
 def test_the_model_moves_by_the_weighted_sum():
@@ -49,11 +55,23 @@ def test_updates_are_taken_one_at_a_time():
 
 
 def test_memory_keeps_the_old_update_of_a_device_whose_new_one_is_not_finite():
-    memory = empty_memory(2, 1)
-    x = np.zeros(1, np.float32)
-    x, _ = aggregate_with_memory(x, memory, [(0, np.array([4.0], np.float32))])
-    bad = [(0, np.array([np.inf], np.float32)), (1, np.array([2.0], np.float32))]
-    x, rejected = aggregate_with_memory(x, memory, bad)
+    rule, x = LatestUpdates(), np.zeros(1, np.float32)
+    state = rule.init(2, 1)
+    x, state, _ = rule.step(x, state, [Update(0, 1.0, np.array([4.0], np.float32))])
+    bad = [
+        Update(0, 1.0, np.array([np.inf], np.float32)),
+        Update(1, 1.0, np.array([2.0], np.float32)),
+    ]
+    x, state, rejected = rule.step(x, state, bad)
     assert rejected == (0,)
-    assert memory["update"].tolist() == [[4.0], [2.0]]
+    assert state["update"].tolist() == [[4.0], [2.0]]
     assert x.tolist() == [2.0 + 3.0]
+
+
+def test_aggregators_are_made_by_name_or_import_path():
+    assert make_aggregator("memory") == LatestUpdates()
+    assert make_aggregator("fedsched.learning.aggregation:WeightedSum") == WeightedSum()
+    with pytest.raises(UnknownNameError, match="aggregator: 'mean' is not known"):
+        make_aggregator("mean")
+    with pytest.raises(InputError, match="makes a Fraction; it must derive from"):
+        make_aggregator("fractions:Fraction")

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.policies.observing import observed
 
 from fedsched.core.uplink import Uplink
 from fedsched.policies import make_policy
@@ -15,7 +16,7 @@ from fedsched.policies.clustered import (
     ward_groups,
 )
 from fedsched.randomness import stream
-from fedsched.values import Experience, Feedback
+from fedsched.values import Experience
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
 
@@ -42,10 +43,8 @@ def test_a_hundred_devices_in_ten_draws_are_ten_strata():
 
 def test_a_hundred_devices_in_seven_draws_have_the_probabilities_of_their_bins():
     policy = make_policy("clustered-sizes", uplink=LINK, draws=7)
-    chance = stream(1, "policy").random((3, 100))
-    told = Feedback(chance=chance, device=np.empty(0, np.int64), value=np.empty(0))
-    decision, _ = policy.decide(np.ones(100), policy.init(100), told)
-    cohort = policy.draw(decision, stream(1, "sampling"))
+    decision, _ = policy.decide(observed(np.ones(100)), policy.init(100))
+    cohort = decision.cohort
     assert cohort.weight.sum() == pytest.approx(1.0)
     assert 1 <= cohort.size <= 7
     # In one bin alone q = 7/100; a device in two bins has a little less.

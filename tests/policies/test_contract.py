@@ -4,21 +4,21 @@ import math
 
 import numpy as np
 import pytest
+from tests.policies.observing import answered, observed
 
 from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.policies import (
-    CHANCES,
     POLICIES,
     POWERS,
-    AbstractChoicePolicy,
+    AbstractPolicy,
+    AveragePower,
     Need,
     make_policy,
     policy_info,
 )
-from fedsched.policies.powers import longest_queue
 from fedsched.randomness import stream
-from fedsched.values import Experience, Feedback
+from fedsched.values import Experience
 
 DEVICES, DRAWS, DIMENSION = 12, 4, 5
 # A low peak, so that queues settle within a few hundred rounds.
@@ -44,23 +44,17 @@ def values(devices, t):
     return (devices + 1.0) * (1.0 + 0.1 * stream(3, "data", t).random(DEVICES)[devices])
 
 
-def decide(policy, gain, state, t, seed=1):
+def decide(policy, gain, state, t, seed=1, answers_of=None):
     """One decision with whatever the policy wants to know."""
-    if not isinstance(policy, AbstractChoicePolicy):
-        return policy.decide(gain, state)
-    chance = stream(seed, "policy", t).random((CHANCES, len(gain)))
-    asked = policy.ask(gain, state, chance)
-    answer = values(asked, t) if policy.asks else np.empty(0)
-    told = Feedback(chance=chance, device=asked if policy.asks else asked[:0], value=answer)
-    return policy.decide(gain, state, told)
+    question = policy.ask(observed(gain, t, seed=seed), state)
+    answers = answered(question.device, values(question.device, answers_of or t))
+    return policy.decide(observed(gain, t, seed=seed, answers=answers), state)
 
 
 def observe(policy, state, cohort, t):
-    if not isinstance(policy, AbstractChoicePolicy):
-        return state
     value = values(cohort.device, t)
     update = np.outer(value, np.linspace(1.0, 2.0, DIMENSION)).astype(np.float32)
-    kept = update if policy.keeps_updates and cohort.size else None
+    kept = update if Need.UPDATE in policy.needs and cohort.size else None
     seen = Experience(
         device=cohort.device, loss=value, square_loss=value**2, norm=value, update=kept
     )
@@ -72,10 +66,9 @@ def run(policy, rounds, state=None, first=0, missing=0.3):
     decisions, cohorts = [], []
     for t in range(first, first + rounds):
         decision, state = decide(policy, gains(t, missing), state, t)
-        cohort = policy.draw(decision, stream(1, "sampling", t))
-        state = observe(policy, state, cohort, t)
+        state = observe(policy, state, decision.cohort, t)
         decisions.append(decision)
-        cohorts.append(cohort)
+        cohorts.append(decision.cohort)
     return decisions, cohorts, state
 
 
@@ -118,7 +111,7 @@ def test_gains_state_and_feedback_are_not_changed_and_one_seed_gives_the_same_ch
     for array in (gain, *state.values()):
         array.setflags(write=False)
     decision, after = decide(policy, gain, state, 6)
-    observe(policy, after, policy.draw(decision, stream(1, "sampling", 6)), 6)
+    observe(policy, after, decision.cohort, 6)
     assert frozen(state) == before
 
 
@@ -137,7 +130,7 @@ def test_nobody_in_reach_is_an_empty_cohort_and_one_device_is_enough(policy):
     state = run(policy, 3)[2]
     decision, state = decide(policy, np.full(DEVICES, np.nan), state, 3)
     assert decision.probability.tolist() == [0.0] * DEVICES
-    assert policy.draw(decision, stream(1, "sampling", 3)).size == 0
+    assert decision.cohort.size == 0
     alone = np.full(DEVICES, np.nan)
     alone[7] = 5.0
     decision, _ = decide(policy, alone, state, 4)
@@ -150,7 +143,7 @@ def spending(policy, rounds):
     for t in range(rounds):
         (decision,), _, state = run(policy, 1, state, first=t, missing=0.0)
         spent.append(spent[-1] + decision.power_w * decision.probability)
-        queues.append(state.get("queue"))
+        queues.append(state.get("queue.power"))
     return np.array(spent), queues
 
 
@@ -178,9 +171,9 @@ def test_queue_power_exceeds_the_budget_by_no_more_than_the_queue_over_the_round
     rounds = 120
     spent, queues = spending(made(name, power="queue", v=v), rounds)
     cost = v * 10.0 * LINK.bits / LINK.bandwidth_hz
-    longest = longest_queue(
+    longest = AveragePower(1.0).longest_queue(
         min(gains(t, missing=0.0).min() for t in range(rounds)),
-        budget_w=1.0, max_power_w=LINK.max_power_w, cost=cost, noise=LINK.noise_w,
+        max_power_w=LINK.max_power_w, cost=cost, noise=LINK.noise_w,
     )  # fmt: skip
     for t in range(1, rounds):
         # From round 1 on, as queues may begin with the first gain that is seen.
@@ -208,15 +201,10 @@ def test_the_weighted_sum_of_an_unbiased_policy_is_unbiased(name, shares):
     wanted = (share * value)[~np.isnan(gain)].sum()
     estimates = np.empty(1500)
     frequency = np.zeros(DEVICES)
-    decision, _ = decide(policy, gain, state, 10)
     for t in range(len(estimates)):
         # The answers of round 10, the luck of another.
-        rows = stream(9, "policy", t).random((CHANCES, DEVICES))
-        if isinstance(policy, AbstractChoicePolicy):
-            asked = policy.ask(gain, state, rows)[: None if policy.asks else 0]
-            told = Feedback(chance=rows, device=asked, value=values(asked, 10))
-            decision, _ = policy.decide(gain, state, told)
-        cohort = policy.draw(decision, stream(9, "sampling", t))
+        decision, _ = decide(policy, gain, state, t, seed=9, answers_of=10)
+        cohort = decision.cohort
         estimates[t] = (cohort.weight * value[cohort.device]).sum()
         frequency[cohort.device] += 1.0 / len(estimates)
     error = estimates.std() / math.sqrt(len(estimates))
@@ -229,8 +217,7 @@ def test_the_weighted_sum_of_an_unbiased_policy_is_unbiased(name, shares):
 def test_the_check_of_bias_can_fail():
     # The best channels alone, averaged, are far from the mean of all.
     policy = made("best-channel")
-    decision, _ = policy.decide(gains(10, missing=0.0), policy.init(DEVICES))
-    cohort = policy.draw(decision, stream(1, "sampling"))
+    cohort = decide(policy, gains(10, missing=0.0), policy.init(DEVICES), 0)[0].cohort
     value = np.arange(DEVICES, dtype=float)
     assert abs((cohort.weight * value[cohort.device]).sum() - value.mean()) > 1.0
 
@@ -241,25 +228,22 @@ def test_bad_feedback_is_refused(name):
     state, gain = policy.init(DEVICES), gains(0)
     good = int(np.flatnonzero(~np.isnan(gain))[0])
     away = int(np.flatnonzero(np.isnan(gain))[0])
-    luck = np.full((CHANCES, DEVICES), 0.5)
 
-    def told(device, value, chance=luck):
-        return Feedback(chance=chance, device=np.array(device), value=np.array(value))
+    def told(device, value):
+        return observed(gain, answers=answered(device, value))
 
     for bad in (math.nan, math.inf, -1.0):
-        with pytest.raises(InputError, match=r"feedback.value\[0\] must be finite and not neg"):
-            policy.decide(gain, state, told([good], [bad]))
-    with pytest.raises(InputError, match=r"feedback.device must name one of 12 devices"):
-        policy.decide(gain, state, told([99], [1.0]))
-    with pytest.raises(InputError, match=r"feedback.device must name one of 12 devices"):
-        policy.decide(gain, state, told([good], [1.0, 2.0]))
-    with pytest.raises(InputError, match=r"feedback.device names a device out of reach"):
-        policy.decide(gain, state, told([away], [1.0]))
-    with pytest.raises(InputError, match=r"feedback.chance has shape \(2, 3\)"):
-        policy.decide(gain, state, told([good], [1.0], np.zeros((2, 3))))
-    if policy.informed:
+        with pytest.raises(InputError, match=r"answers.value\[0\] must be finite and not neg"):
+            policy.decide(told([good], [bad]), state)
+    with pytest.raises(InputError, match=r"answers.device must name one of 12 devices"):
+        policy.decide(told([99], [1.0]), state)
+    with pytest.raises(InputError, match=r"answers.device must name one of 12 devices"):
+        policy.decide(told([good], [1.0, 2.0]), state)
+    with pytest.raises(InputError, match=r"answers.device names a device out of reach"):
+        policy.decide(told([away], [1.0]), state)
+    if Need.CURRENT in policy.needs:
         with pytest.raises(InputError, match="cannot decide on gains alone"):
-            policy.decide(gain, state)
+            policy.decide(observed(gain), state)
 
 
 @pytest.mark.parametrize("name", NEW)
@@ -282,14 +266,23 @@ def test_what_a_policy_declares_is_what_it_does(name):
     policy, info = made(name), policy_info(name)
     assert policy.name == name
     assert policy.needs == info.needs
-    if isinstance(policy, AbstractChoicePolicy):
-        assert (Need.CURRENT in policy.needs) == (policy.asks is not None)
-        chance = np.full((CHANCES, DEVICES), 0.5)
-        asked = policy.ask(gains(0), policy.init(DEVICES), chance)
-        assert (len(asked) > 0) == (policy.asks is not None)
-        learns = type(policy).observe is not AbstractChoicePolicy.observe
-        assert learns or Need.STALE not in policy.needs
+    question = policy.ask(observed(gains(0)), policy.init(DEVICES))
+    assert (len(question.device) > 0) == (Need.CURRENT in policy.needs)
+    learns = type(policy).observe is not AbstractPolicy.observe
+    assert learns or Need.STALE not in policy.needs
     decisions = run(policy, 5)[0]
-    tosses = not isinstance(policy, AbstractChoicePolicy) or policy.tosses
-    assert all(decision.deterministic is not tosses for decision in decisions)
+    assert len({decision.deterministic for decision in decisions}) == 1
     assert not any(decision.deterministic for decision in decisions) or info.biased
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("name", POLICIES)
+def test_state_that_is_not_declared_as_shared_has_a_row_for_each_device(name, power):
+    policy = made(name, power=power)
+    state = run(policy, 3)[2]
+    assert policy.shared_state <= state.keys()
+    for entry, array in state.items():
+        if entry not in policy.shared_state:
+            assert array.shape[:1] == (DEVICES,), entry
+        else:
+            assert array.shape[:1] != (DEVICES,), entry

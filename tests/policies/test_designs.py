@@ -1,4 +1,5 @@
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,25 +13,26 @@ from fedsched.policies.designs import (
     make_design,
 )
 from fedsched.randomness import stream
-from fedsched.values import Decision
 
 COHORTS = 20_000
 STANDARD_ERRORS = 5.0
 
 
+class Asked(NamedTuple):
+    """What a design is asked to realise."""
+
+    probability: np.ndarray
+    draw_probability: np.ndarray | None
+
+
 def decide(design, asked):
-    """A decision this design can realise: as asked, or as near as draws with replacement come."""
+    """What this design can realise: as asked, or as near as draws with replacement come."""
     asked = np.asarray(asked, dtype=float)
     draw_probability = None
     if isinstance(design, WithReplacement):
         draw_probability = asked / asked.sum()
         asked = -np.expm1(design.draws * np.log1p(-draw_probability))
-    return Decision(
-        probability=asked,
-        draw_probability=draw_probability,
-        power_w=np.ones(len(asked)),
-        residual=0.0,
-    )
+    return Asked(asked, draw_probability)
 
 
 # Out of reach, rare, equal, likely, sure; the sum is 3. A new design is added here, and is tested.
@@ -47,7 +49,7 @@ def sample(request):
     rng = stream(1, "sampling")
     took_part = np.zeros((COHORTS, len(ASKED)), dtype=bool)
     for row in took_part:
-        members = design.members(decision, rng)
+        members = design.members(*decision, rng)
         assert np.all(np.diff(members) > 0), "members are ascending and distinct"
         row[members] = True
     return design, decision, took_part
@@ -100,7 +102,7 @@ def test_a_cohort_is_a_function_of_the_generator(design):
     decision = decide(design, np.linspace(0.05, 0.95, 50) / 9.0)
 
     def draw(seed):
-        return [design.members(decision, stream(seed, "sampling", t)).tolist() for t in range(20)]
+        return [design.members(*decision, stream(seed, "sampling", t)).tolist() for t in range(20)]
 
     assert draw(1) == draw(1)
     assert draw(1) != draw(2)
@@ -110,7 +112,7 @@ def test_a_cohort_is_a_function_of_the_generator(design):
 def test_a_member_weighs_its_share_of_the_data_over_its_probability(design):
     decision = decide(design, ASKED)
     share = np.arange(1.0, 8.0) / 28.0
-    cohort = design.draw(decision, share, stream(2, "sampling"))
+    cohort = design.draw(*decision, share, stream(2, "sampling"))
     assert cohort.size >= 1
     assert cohort.weight * decision.probability[cohort.device] == pytest.approx(
         share[cohort.device], rel=1e-14
@@ -130,7 +132,7 @@ def class_estimates(design, decision, share, value):
     kind = np.arange(CLASSES * CLASS) // CLASS
     rows = []
     for t in range(REPEATS):
-        cohort = design.draw(decision, share, stream(3, "sampling", t))
+        cohort = design.draw(*decision, share, stream(3, "sampling", t))
         terms = cohort.weight * value[cohort.device]
         rows.append(np.bincount(kind[cohort.device], weights=terms, minlength=CLASSES))
     return np.array(rows)
@@ -177,7 +179,7 @@ def test_a_fixed_size_is_kept_for_any_number_of_devices(devices):
         solution = FixedSize(size).solve(rng.lognormal(0.0, 3.0, devices), 1.0, 0.0)
         decision = decide(FixedSize(size), solution.probability)
         for t in range(20):
-            members = FixedSize(size).members(decision, stream(4, "sampling", t))
+            members = FixedSize(size).members(*decision, stream(4, "sampling", t))
             assert len(members) == size
 
 
@@ -186,16 +188,14 @@ def test_duels_of_two_that_are_both_sure_are_settled(devices, size):
     # Probabilities that add up to exactly 1 on the way: such pairs divide nothing by nothing.
     design = FixedSize(size)
     decision = decide(design, np.full(devices, size / devices))
-    sizes = {len(design.members(decision, stream(5, "sampling", t))) for t in range(50)}
+    sizes = {len(design.members(*decision, stream(5, "sampling", t))) for t in range(50)}
     assert sizes == {size}
 
 
 @by_design
 def test_nobody_in_reach_means_an_empty_cohort(design):
-    nobody = Decision(
-        probability=np.zeros(4), draw_probability=np.zeros(4), power_w=np.zeros(4), residual=0.0
-    )
-    cohort = design.draw(nobody, np.full(4, 0.25), stream(6, "sampling"))
+    nobody = Asked(np.zeros(4), np.zeros(4))
+    cohort = design.draw(*nobody, np.full(4, 0.25), stream(6, "sampling"))
     assert cohort.size == 0
     assert cohort.weight.shape == (0,)
 
@@ -208,21 +208,17 @@ def test_the_extreme_random_numbers_point_at_devices_in_reach(extreme, device):
 
     design = WithReplacement(5)
     decision = decide(design, [0.0, 0.0, 0.1, 0.7, 0.1, 0.0])
-    assert design.members(decision, Extreme()).tolist() == [device]
+    assert design.members(*decision, Extreme()).tolist() == [device]
 
 
 @pytest.mark.parametrize("devices", [1, 2, 30])
 @by_design
 def test_uniform_probabilities_are_those_the_design_realises(design, devices):
     q, omega = design.uniform(devices)
-    decision = Decision(
-        probability=np.full(devices, q),
-        draw_probability=None if omega is None else np.full(devices, omega),
-        power_w=np.ones(devices),
-        residual=0.0,
-    )
+    each = None if omega is None else np.full(devices, omega)
+    decision = Asked(np.full(devices, q), each)
     rounds = 4_000
-    sizes = np.array([len(design.members(decision, stream(8, "s", t))) for t in range(rounds)])
+    sizes = np.array([len(design.members(*decision, stream(8, "s", t))) for t in range(rounds)])
     noise = STANDARD_ERRORS * sizes.std() / math.sqrt(rounds)
     assert sizes.mean() == pytest.approx(devices * q, abs=noise + 1e-9)
 
@@ -265,4 +261,4 @@ def test_an_unknown_design_is_refused_with_a_hint():
 def test_draws_with_replacement_need_draw_probabilities():
     decision = decide(Independent(2), [0.5, 0.5])
     with pytest.raises(InputError, match="draw_probability is None"):
-        WithReplacement(2).members(decision, stream(1, "sampling"))
+        WithReplacement(2).members(*decision, stream(1, "sampling"))

@@ -2,21 +2,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.policies.observing import answered, observed
 
 from fedsched.core.uplink import Uplink
 from fedsched.policies import make_policy
 from fedsched.policies.loss_based import ActiveFL
-from fedsched.randomness import stream
-from fedsched.values import Experience, Feedback
+from fedsched.values import NO_ANSWERS, Experience
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
 
 
 def told(t, devices, device=(), value=()):
-    chance = stream(1, "policy", t).random((3, devices))
-    return Feedback(
-        chance=chance, device=np.array(device, np.int64), value=np.array(value, np.float64)
-    )
+    """The luck of round t, and what was answered."""
+    del devices
+    return {"t": t, "answers": answered(device, value) if len(device) else NO_ANSWERS}
 
 
 def learned(device, loss):
@@ -26,14 +25,13 @@ def learned(device, loss):
 
 
 def members(policy, gain, state, feedback):
-    decision, _ = policy.decide(gain, state, feedback)
-    return policy.draw(decision, stream(1, "sampling"))
+    return policy.decide(observed(gain, **feedback), state)[0].cohort
 
 
 def test_power_of_choice_asks_d_devices_in_reach_and_takes_the_largest_losses():
     policy = make_policy("power-of-choice", uplink=LINK, draws=2, candidates=4)
     gain = np.array([1.0, 1.0, np.nan, 1.0, 1.0, 1.0])
-    asked = policy.ask(gain, {}, stream(1, "policy", 0).random((3, 6)))
+    asked = policy.ask(observed(gain), {}).device
     assert len(set(asked.tolist())) == 4
     assert 2 not in asked
     state = policy.init(6)
@@ -55,7 +53,7 @@ def test_candidates_are_drawn_by_their_shares_of_the_data(name):
     for t in range(2000):
         luck = told(t, 4)
         if name == "power-of-choice":
-            counts[policy.ask(np.ones(4), {}, luck.chance)] += 1 / 2000
+            counts[policy.ask(observed(np.ones(4), t), {}).device] += 1 / 2000
         else:
             counts[members(policy, np.ones(4), policy.init(4), luck).device] += 1 / 2000
     assert counts == pytest.approx(shares, abs=0.04)
@@ -125,8 +123,8 @@ def test_oort_slows_down_for_utility_when_it_stops_growing():
     state = policy.init(5)
     percentiles = []
     for t in range(41):
-        decision, state = policy.decide(np.ones(5), state, told(t, 5))
-        cohort = policy.draw(decision, stream(1, "sampling"))
+        decision, state = policy.decide(observed(np.ones(5), t), state)
+        cohort = decision.cohort
         state = policy.observe(state, learned(cohort.device, np.full(cohort.size, 1.0)))
         percentiles.append(float(state["percentile"]))
     # The first window gathers more than none; the second gathers no more than the first.
@@ -138,7 +136,7 @@ def test_oort_does_not_count_rounds_that_reach_nobody():
     policy = make_policy("oort", uplink=LINK, draws=2)
     state = policy.init(5)
     for t in range(3):
-        decision, state = policy.decide(np.full(5, np.nan), state, told(t, 5))
-        cohort = policy.draw(decision, stream(1, "sampling"))
+        decision, state = policy.decide(observed(np.full(5, np.nan), t), state)
+        cohort = decision.cohort
         state = policy.observe(state, learned(cohort.device, np.empty(0)))
     assert float(state["percentile"]) == 10.0

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from tests.policies.observing import answered, observed
 
 from fedsched.core.uplink import Uplink
 from fedsched.core.waterfill import waterfill
@@ -11,7 +12,6 @@ from fedsched.policies.norm_based import (
     optimal_sampling_probabilities,
 )
 from fedsched.randomness import stream
-from fedsched.values import Feedback
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
 
@@ -74,9 +74,8 @@ def test_importance_and_channel_probabilities_beat_a_grid_and_have_their_limits(
 
 def test_devices_with_a_larger_norm_or_a_better_channel_are_drawn_more_often():
     policy = make_policy("importance-channel", uplink=LINK, draws=1, rho=0.5)
-    chance = stream(1, "policy").random((3, 3))
-    told = Feedback(chance=chance, device=np.arange(3), value=np.array([1.0, 3.0, 1.0]))
-    decision, _ = policy.decide(np.array([1.0, 1.0, 50.0]), policy.init(3), told)
+    told = observed([1.0, 1.0, 50.0], answers=answered(range(3), [1.0, 3.0, 1.0]))
+    decision, _ = policy.decide(told, policy.init(3))
     q = decision.probability
     assert q.sum() == pytest.approx(1.0)
     assert q[1] > q[0] < q[2]
@@ -84,13 +83,12 @@ def test_devices_with_a_larger_norm_or_a_better_channel_are_drawn_more_often():
 
 def test_devices_that_report_nothing_or_zero_keep_a_chance():
     policy = make_policy("ocs", uplink=LINK, draws=1)
-    chance = np.full((3, 3), 0.5)
-    told = Feedback(chance=chance, device=np.array([0, 1]), value=np.array([2.0, 0.0]))
-    decision, _ = policy.decide(np.ones(3), policy.init(3), told)
+    told = observed(np.ones(3), answers=answered([0, 1], [2.0, 0.0]))
+    decision, _ = policy.decide(told, policy.init(3))
     assert np.all(decision.probability > 0.0)
     assert decision.probability[0] == pytest.approx(1.0, abs=1e-6)
-    nothing = Feedback(chance=chance, device=np.arange(3), value=np.zeros(3))
-    decision, _ = policy.decide(np.ones(3), policy.init(3), nothing)
+    nothing = observed(np.ones(3), answers=answered(range(3), np.zeros(3)))
+    decision, _ = policy.decide(nothing, policy.init(3))
     assert decision.probability == pytest.approx(np.full(3, 1 / 3))
 
 
@@ -99,9 +97,9 @@ def test_the_norm_threshold_lets_large_updates_through_and_follows_what_it_hears
     state = policy.init(5)
 
     def heard(*norm):
-        told = Feedback(chance=np.zeros((3, 5)), device=np.arange(5), value=np.array(norm))
-        decision, after = policy.decide(np.ones(5), state, told)
-        cohort = policy.draw(decision, stream(1, "sampling"))
+        told = observed(np.ones(5), answers=answered(range(5), norm))
+        decision, after = policy.decide(told, state)
+        cohort = decision.cohort
         return cohort.device.tolist(), cohort.weight.tolist(), after
 
     # No threshold yet: the second largest norm. The average over those that send.
@@ -127,9 +125,9 @@ def test_the_norm_threshold_stays_within_a_factor_of_two_of_the_wanted_size(spre
     state = policy.init(100)
     for t in range(100):
         norm = stream(3, "data", t).lognormal(0.0, spread, 100) * shrink**t
-        told = Feedback(chance=np.zeros((3, 100)), device=np.arange(100), value=norm)
-        decision, state = policy.decide(np.ones(100), state, told)
-        sizes.append(policy.draw(decision, stream(1, "sampling")).size)
+        told = observed(np.ones(100), answers=answered(range(100), norm))
+        decision, state = policy.decide(told, state)
+        sizes.append(decision.cohort.size)
     assert 5.0 < np.mean(sizes) < 20.0
 
 

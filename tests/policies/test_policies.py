@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.policies.observing import observed, system
 
 from fedsched.core.power import optimal_power
 from fedsched.core.uplink import PAPER_UPLINK, Uplink
@@ -22,26 +23,27 @@ DESIGNS = {
 
 
 def lyapunov(design, **options):
-    given = {"uplink": LINK, "v": 10.0, "lam": 10.0, "budget_w": 1.0} | options
-    return Lyapunov(design=design, **given)
+    given = {"v": 10.0, "lam": 10.0} | options
+    shares = given.pop("data_weight", None)
+    return Lyapunov(design=design, system=system(LINK, data_weight=shares), **given)
 
 
 # A new policy is added here, and is tested.
 CONTRACT = {
     **{f"lyapunov {name}": lyapunov(design) for name, design in DESIGNS.items()},
-    **{f"lyapunov {name} floor": lyapunov(design, floor=0.02) for name, design in DESIGNS.items()},
+    **{f"lyapunov {name} floor": lyapunov(design, qmin=0.02) for name, design in DESIGNS.items()},
     **{
         f"lyapunov {name} shares": lyapunov(design, data_weight=SHARES)
         for name, design in DESIGNS.items()
     },
     "lyapunov as printed": lyapunov(WithReplacement(4), as_printed=True),
     **{
-        f"uniform {name}": Uniform(design=design, uplink=LINK, budget_w=1.0)
+        f"uniform {name}": Uniform(design=design, system=system(LINK))
         for name, design in DESIGNS.items()
     },
-    "uniform shares": Uniform(design=FixedSize(4), uplink=LINK, budget_w=1.0, data_weight=SHARES),
-    "full": Full(uplink=LINK, budget_w=1.0),
-    "full shares": Full(uplink=LINK, budget_w=1.0, data_weight=SHARES),
+    "uniform shares": Uniform(design=FixedSize(4), system=system(LINK, data_weight=SHARES)),
+    "full": Full(system=system(LINK)),
+    "full shares": Full(system=system(LINK, data_weight=SHARES)),
 }
 
 
@@ -62,9 +64,9 @@ def run(policy, rounds, state=None, first=0):
     state = policy.init(DEVICES) if state is None else state
     decisions, cohorts = [], []
     for t in range(first, first + rounds):
-        decision, state = policy.decide(gains(t), state)
+        decision, state = policy.decide(observed(gains(t), t), state)
         decisions.append(decision)
-        cohorts.append(policy.draw(decision, stream(1, "sampling", t)))
+        cohorts.append(decision.cohort)
     return decisions, cohorts, state
 
 
@@ -102,13 +104,13 @@ def test_draw_probabilities_belong_to_the_probabilities(policy):
 def test_a_floor_holds_for_every_reachable_device():
     for name, design in DESIGNS.items():
         free = np.concatenate([d.probability for d in run(lyapunov(design), 30)[0]])
-        bound = np.concatenate([d.probability for d in run(lyapunov(design, floor=0.1), 30)[0]])
+        bound = np.concatenate([d.probability for d in run(lyapunov(design, qmin=0.1), 30)[0]])
         assert free[free > 0.0].min() < 0.09, name
         assert bound[bound > 0.0].min() >= 0.1 * (1.0 - 1e-9), name
 
 
 def test_members_are_reachable_and_weigh_their_share_over_their_probability(policy):
-    shares = np.full(DEVICES, 1.0 / DEVICES) if policy.data_weight is None else policy.data_weight
+    shares = policy.system.shares(DEVICES)
     decisions, cohorts, _ = run(policy, 30)
     for t, (decision, cohort) in enumerate(zip(decisions, cohorts, strict=True)):
         assert not np.isnan(gains(t)[cohort.device]).any()
@@ -117,15 +119,15 @@ def test_members_are_reachable_and_weigh_their_share_over_their_probability(poli
 
 
 def test_the_weighted_sum_is_unbiased_over_the_reachable_devices(policy):
-    shares = np.full(DEVICES, 1.0 / DEVICES) if policy.data_weight is None else policy.data_weight
+    shares = policy.system.shares(DEVICES)
     # The state of a while, not the empty one, and a round in which some are out of reach.
     gain = gains(10)
-    decision, _ = policy.decide(gain, run(policy, 10)[2])
+    state = run(policy, 10)[2]
     value = stream(2, "data").normal(2.0, 1.0, DEVICES)
     wanted = (shares * value)[~np.isnan(gain)].sum()
     estimates = np.empty(3_000)
     for t in range(len(estimates)):
-        cohort = policy.draw(decision, stream(2, "sampling", t))
+        cohort = policy.decide(observed(gain, t, seed=2), state)[0].cohort
         estimates[t] = (cohort.weight * value[cohort.device]).sum()
     standard_error = estimates.std() / math.sqrt(len(estimates))
     assert estimates.mean() == pytest.approx(wanted, abs=5.0 * standard_error + 1e-12)
@@ -137,7 +139,7 @@ def test_neither_gains_nor_state_are_changed(policy):
     kept = {name: array.copy() for name, array in state.items()}
     for array in (gain, *state.values()):
         array.setflags(write=False)
-    policy.decide(gain, state)
+    policy.decide(observed(gain), state)
     assert state.keys() == kept.keys()
     for name, array in state.items():
         assert array.tolist() == kept[name].tolist()
@@ -160,18 +162,18 @@ def test_one_seed_gives_the_same_cohorts(policy):
 
 def test_a_round_without_anybody_has_an_empty_cohort_and_queues_still_drain(policy):
     _, _, state = run(policy, 5)
-    decision, after = policy.decide(np.full(DEVICES, np.nan), state)
+    decision, after = policy.decide(observed(np.full(DEVICES, np.nan)), state)
     assert decision.probability.tolist() == [0.0] * DEVICES
-    assert policy.draw(decision, stream(1, "sampling", 5)).size == 0
+    assert decision.cohort.size == 0
     if isinstance(policy, Lyapunov):
-        assert state["queue"].max() > 1.0
-        assert after["queue"].tolist() == np.maximum(state["queue"] - 1.0, 0.0).tolist()
+        assert state["queue.power"].max() > 1.0
+        assert after["queue.power"].tolist() == np.maximum(state["queue.power"] - 1.0, 0.0).tolist()
 
 
 def test_one_device_in_reach_is_enough(policy):
     gain = np.full(DEVICES, np.nan)
     gain[7] = 1.0
-    decision, _ = policy.decide(gain, policy.init(DEVICES))
+    decision, _ = policy.decide(observed(gain), policy.init(DEVICES))
     assert np.flatnonzero(decision.probability).tolist() == [7]
     assert 0.0 < decision.probability[7] <= 1.0
 
@@ -181,7 +183,7 @@ def test_a_gain_that_is_none_is_refused(policy, bad):
     gain = gains(0)
     gain[3] = bad
     with pytest.raises(InputError, match=r"gain\[3\] must be positive and finite, or NaN"):
-        policy.decide(gain, policy.init(DEVICES))
+        policy.decide(observed(gain), policy.init(DEVICES))
 
 
 @pytest.mark.parametrize("name", DESIGNS)
@@ -192,24 +194,24 @@ def test_queues_hold_the_average_power_to_the_budget(name):
     empty = state = policy.init(DEVICES)
     for t in range(rounds):
         gain = gains(t, missing=0.0)
-        forgetful, _ = policy.decide(gain, empty)
-        decision, state = policy.decide(gain, state)
+        forgetful, _ = policy.decide(observed(gain, t), empty)
+        decision, state = policy.decide(observed(gain, t), state)
         spent["without"] += forgetful.power_w * forgetful.probability / rounds
         spent["with"] += decision.power_w * decision.probability / rounds
-    assert spent["without"].max() > 2.0 * policy.budget_w  # it binds
-    assert spent["with"].max() <= 1.05 * policy.budget_w  # it holds
+    assert spent["without"].max() > 2.0 * policy.system.power.limit  # it binds
+    assert spent["with"].max() <= 1.05 * policy.system.power.limit  # it holds
 
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_the_uniform_policy_spends_the_budget_exactly(name):
-    policy = Uniform(design=DESIGNS[name], uplink=LINK, budget_w=1.0)
-    decision, _ = policy.decide(gains(0, missing=0.0), policy.init(DEVICES))
+    policy = Uniform(design=DESIGNS[name], system=system(LINK))
+    decision, _ = policy.decide(observed(gains(0, missing=0.0)), policy.init(DEVICES))
     assert decision.power_w * decision.probability == pytest.approx(1.0, rel=1e-12)
 
 
 def test_the_uniform_policy_never_exceeds_the_peak():
-    policy = Uniform(design=WithReplacement(1), uplink=LINK, budget_w=50.0)
-    decision, _ = policy.decide(gains(0, missing=0.0), policy.init(DEVICES))
+    policy = Uniform(design=WithReplacement(1), system=system(LINK, 50.0))
+    decision, _ = policy.decide(observed(gains(0, missing=0.0)), policy.init(DEVICES))
     assert decision.power_w.tolist() == [100.0] * DEVICES
 
 
@@ -219,7 +221,7 @@ def test_power_and_price_are_those_of_the_drift_plus_penalty(as_printed):
     policy = lyapunov(design, as_printed=as_printed)
     queue = np.linspace(0.0, 30.0, DEVICES)
     gain = gains(3, missing=0.0)
-    decision, _ = policy.decide(gain, {"queue": queue})
+    decision, _ = policy.decide(observed(gain), {"queue.power": queue})
     power = optimal_power(
         gain,
         queue,
@@ -237,7 +239,7 @@ def test_power_and_price_are_those_of_the_drift_plus_penalty(as_printed):
 def test_the_printed_power_is_lower():
     ours, printed = (
         lyapunov(Independent(1), as_printed=flag).decide(
-            gains(3, missing=0.0), {"queue": np.full(DEVICES, 30.0)}
+            observed(gains(3, missing=0.0)), {"queue.power": np.full(DEVICES, 30.0)}
         )[0]
         for flag in (False, True)
     )
@@ -255,7 +257,7 @@ def test_equal_shares_are_the_default(name):
 def test_a_larger_share_of_the_data_takes_part_more_often(name):
     gain = np.ones(DEVICES)
     policy = lyapunov(DESIGNS[name], data_weight=SHARES)
-    decision, _ = policy.decide(gain, {"queue": np.full(DEVICES, 20.0)})
+    decision, _ = policy.decide(observed(gain), {"queue.power": np.full(DEVICES, 20.0)})
     assert np.all(np.diff(decision.probability) > 0.0)
 
 
@@ -263,7 +265,7 @@ def test_the_shares_given_are_copied():
     shares = SHARES.copy()
     policy = lyapunov(Independent(1), data_weight=shares)
     shares[0] = 1.0
-    assert policy.data_weight.tolist() == SHARES.tolist()
+    assert policy.system.data_weight.tolist() == SHARES.tolist()
 
 
 @pytest.mark.parametrize(
@@ -273,9 +275,9 @@ def test_the_shares_given_are_copied():
         ({"v": math.nan}, "v must be a positive finite number, got nan"),
         ({"lam": -1.0}, "lam must be a positive finite number, got -1"),
         ({"budget_w": 0.0}, "budget_w must be a positive finite number, got 0"),
-        ({"floor": 1.0}, r"qmin must lie in \[0, 1\), got 1"),
-        ({"floor": -0.1}, r"qmin must lie in \[0, 1\), got -0.1"),
-        ({"floor": math.nan}, r"qmin must lie in \[0, 1\), got nan"),
+        ({"qmin": 1.0}, r"qmin must lie in \[0, 1\), got 1"),
+        ({"qmin": -0.1}, r"qmin must lie in \[0, 1\), got -0.1"),
+        ({"qmin": math.nan}, r"qmin must lie in \[0, 1\), got nan"),
         ({"data_weight": np.array([0.5, -0.5, 1.0])}, r"data_weight\[1\] must be .*positive"),
         ({"data_weight": np.array([0.5, math.nan])}, r"data_weight\[1\] must be .*got nan"),
         ({"data_weight": np.array([1.0, 2.0])}, "together make 1, got .* sum 3; divide"),
@@ -302,14 +304,13 @@ def test_a_bad_budget_is_refused_by_the_baselines_too(name):
 def test_shares_for_another_number_of_devices_are_refused(name):
     policy = CONTRACT[name]
     with pytest.raises(InputError, match="data_weight has 12 values for 3 devices"):
-        decision, _ = policy.decide(np.ones(3), policy.init(3))
-        policy.draw(decision, stream(1, "sampling"))
+        policy.decide(observed(np.ones(3)), policy.init(3))
 
 
 def test_gains_for_another_number_of_devices_are_refused():
     policy = lyapunov(Independent(1))
     with pytest.raises(InputError, match=r"gain has shape \(3,\) and the state \(12,\)"):
-        policy.decide(np.ones(3), policy.init(DEVICES))
+        policy.decide(observed(np.ones(3)), policy.init(DEVICES))
 
 
 def test_no_devices_are_refused(policy):
@@ -318,9 +319,9 @@ def test_no_devices_are_refused(policy):
 
 
 def test_a_floor_that_cannot_be_met_is_refused():
-    policy = lyapunov(FixedSize(1), floor=0.5)
+    policy = lyapunov(FixedSize(1), qmin=0.5)
     with pytest.raises(InputError, match=r"floor \(qmin\) 0.5 asks too much: 12 devices"):
-        policy.decide(np.ones(DEVICES), policy.init(DEVICES))
+        policy.decide(observed(np.ones(DEVICES)), policy.init(DEVICES))
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -2,36 +2,36 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from tests.policies.observing import observed, system
 
 from fedsched.core.power import optimal_power
 from fedsched.core.uplink import PAPER_UPLINK, Uplink
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.policies import Lyapunov, make_policy, make_power
+from fedsched.policies import AveragePower, Lyapunov, make_policy, make_power
 from fedsched.policies.designs import Independent
-from fedsched.policies.powers import (
-    AbstractPower,
-    ExactPower,
-    QueuePower,
-    fill_queue,
-    longest_queue,
-    queue_for_power,
-)
+from fedsched.policies.powers import AbstractPower, ExactPower, QueuePower
+from fedsched.policies.pricing import Pricing
 from fedsched.randomness import stream
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
 
 
+def sent(power_w):
+    return system(LINK).plan(np.ones(len(power_w)), power_w)
+
+
 def rule(name, **options):
-    given = {"uplink": LINK, "budget_w": 1.0, "v": 10.0, "lam": 10.0, "draws": 2}
+    given = {"system": system(LINK), "v": 10.0, "lam": 10.0, "draws": 2}
     return make_power(name, **(given | options))
 
 
 def test_the_queue_for_a_power_gives_that_power_back():
     gain, power = np.geomspace(1e-3, 1e3, 20), np.geomspace(0.1, 30.0, 20)
-    queue = queue_for_power(gain, power, cost=100.0, noise=2.0)
+    queue = AveragePower(1.0).queue_for(gain, power, cost=100.0, noise=2.0)
     again = optimal_power(gain, queue, cost=100.0, noise=2.0, max_power=40.0)
     assert again == pytest.approx(power, rel=1e-9)
-    kept = fill_queue(np.array([3.0, np.nan]), np.ones(2), 1.0, cost=1.0, noise=1.0)
+    pricing = Pricing(system=system(LINK), v=1.0, lam=1.0)
+    kept = pricing.queues(np.ones(2), {"queue.power": np.array([3.0, np.nan])}, 1.0)["power"]
     assert kept[0] == 3.0
     assert kept[1] > 0.0
 
@@ -41,9 +41,9 @@ def test_constant_power_is_that_of_the_uniform_policy_where_the_frequency_is_kno
     state = power.init(8)
     gain, q = np.ones(8), np.full(8, 0.25)
     for _ in range(200):
-        w = power.power_w(gain, state)
+        w = power.offered_w(gain, state)
         assert w == pytest.approx(np.full(8, 4.0), rel=1e-9)  # Pbar N / m, from the first round
-        state = power.after(state, gain, w, q)
+        state = power.advance(state, gain, sent(w), q)
 
 
 def test_constant_power_follows_the_frequency_within_the_account():
@@ -53,12 +53,12 @@ def test_constant_power_follows_the_frequency_within_the_account():
     for t in range(3000):
         # Often, seldom, and in bursts.
         chosen = np.array([rng.random() < 0.5, rng.random() < 0.05, t % 1000 > 950], float)
-        w = power.settled(power.power_w(gain, state), state, chosen)
+        w = power.allowed_w(power.offered_w(gain, state), state, chosen)
         spent += w * chosen
-        state = power.after(state, gain, w, chosen)
+        state = power.advance(state, gain, sent(w), chosen)
         assert np.all(spent <= t + 1.5 + 1e-9)  # N / m = 1.5 at first, and 1 a round
         assert spent + state["saved"] == pytest.approx(t + 2.5)
-    steady = power.power_w(gain, state)
+    steady = power.offered_w(gain, state)
     assert steady[:2] == pytest.approx([2.0, 20.0], rel=0.15)
     assert np.all(spent >= 0.85 * 3000)
 
@@ -66,42 +66,42 @@ def test_constant_power_follows_the_frequency_within_the_account():
 def test_what_an_account_holds_is_shared_out_by_the_probability():
     power = rule("constant")
     state = {**power.init(4), "saved": np.array([2.0, 2.0, 2.0, 0.5])}
-    w = power.settled(np.full(4, 8.0), state, np.array([0.0, 0.1, 1.0, 0.5]))
+    w = power.allowed_w(np.full(4, 8.0), state, np.array([0.0, 0.1, 1.0, 0.5]))
     assert w.tolist() == [8.0, 8.0, 2.0, 1.0]
 
 
 def test_exact_power_spends_the_budget_in_the_very_round():
-    power = ExactPower(uplink=LINK, budget_w=2.0)
+    power = ExactPower(system=system(LINK, 2.0))
     gain = np.array([1.0, 1.0, 1.0, np.nan])
-    first = power.power_w(gain, {})
+    first = power.offered_w(gain, {})
     assert first.tolist() == [2.0, 2.0, 2.0, 0.0]
-    w = power.settled(first, {}, np.array([0.5, 1.0, 0.01, 0.0]))
+    w = power.allowed_w(first, {}, np.array([0.5, 1.0, 0.01, 0.0]))
     assert w.tolist() == [4.0, 2.0, 40.0, 0.0]
-    assert power.init(4) == power.after({}, gain, w, w) == {}
+    assert power.init(4) == power.advance({}, gain, sent(w), w) == {}
 
 
 def after_rounds(rounds, v, gain):
     """The queue of a device that is always chosen, round by round."""
-    power = QueuePower(uplink=LINK, budget_w=1.0, v=v, lam=10.0)
-    state, queue = {"queue": np.zeros(1)}, []
+    power = QueuePower(system=system(LINK), v=v, lam=10.0)
+    state, queue = {"queue.power": np.zeros(1)}, []
     for _ in range(rounds):
-        w = power.power_w(gain, state)
-        state = power.after(state, gain, w, np.ones(1))
-        queue.append(float(state["queue"][0]))
+        w = power.offered_w(gain, state)
+        state = power.advance(state, gain, sent(w), np.ones(1))
+        queue.append(float(state["queue.power"][0]))
     return queue, w
 
 
 def test_no_queue_passes_the_longest_and_both_of_its_terms_are_reached():
     gain = np.array([0.3])
-    limits = {"budget_w": 1.0, "max_power_w": 40.0, "noise": 1.0}
+    limits = {"max_power_w": 40.0, "noise": 1.0}
     # Where V is large the queue climbs to where the power is the budget, the first term.
-    longest = longest_queue(0.3, cost=50.0, **limits)
+    longest = AveragePower(1.0).longest_queue(0.3, cost=50.0, **limits)
     queue, w = after_rounds(3000, 5.0, gain)
     assert max(queue) <= longest
     assert queue[-1] == pytest.approx(longest - 39.0, rel=1e-4)
     assert w == pytest.approx([1.0], rel=1e-3)
     # Where V is small that is next to nothing, and one round at the peak is all there is.
-    longest = longest_queue(0.3, cost=0.005, **limits)
+    longest = AveragePower(1.0).longest_queue(0.3, cost=0.005, **limits)
     queue, _ = after_rounds(3000, 0.0005, gain)
     assert max(queue) <= longest
     assert max(queue) == pytest.approx(longest, rel=1e-3)
@@ -114,41 +114,41 @@ class Noting(AbstractPower):
     def init(self, devices):
         return {"last_gain": np.zeros(devices)}
 
-    def power_w(self, gain, state):
+    def offered_w(self, gain, state):
         del state
-        return np.where(np.isnan(gain), 0.0, self.budget_w)
+        return np.where(np.isnan(gain), 0.0, self.system.power.limit)
 
-    def after(self, state, gain, power_w, probability):
-        del state, power_w, probability
+    def advance(self, state, gain, plan, probability):
+        del state, plan, probability
         return {"last_gain": gain}
 
 
 def test_a_power_rule_of_the_lyapunov_policy_is_told_the_gains():
     policy = Lyapunov(
-        design=Independent(2), uplink=LINK, v=10.0, lam=10.0, budget_w=1.0,
-        power=Noting(uplink=LINK, budget_w=1.0),
+        design=Independent(2), system=system(LINK), v=10.0, lam=10.0,
+        power=Noting(system=system(LINK)),
     )  # fmt: skip
     for gain in (np.array([0.5, 5.0, np.nan]), np.full(3, np.nan)):
-        _, state = policy.decide(gain, policy.init(3))
+        _, state = policy.decide(observed(gain), policy.init(3))
         assert np.array_equal(state["last_gain"], gain, equal_nan=True)
 
 
 def test_a_power_rule_with_queues_of_its_own_is_refused_by_the_lyapunov_policy():
-    own = QueuePower(uplink=LINK, budget_w=1.0, v=10.0, lam=10.0)
+    own = QueuePower(system=system(LINK), v=10.0, lam=10.0)
     with pytest.raises(InputError, match="power: QueuePower keeps queues of its own"):
-        Lyapunov(design=Independent(2), uplink=LINK, v=10.0, lam=10.0, budget_w=1.0, power=own)
+        Lyapunov(design=Independent(2), system=system(LINK), v=10.0, lam=10.0, power=own)
 
 
 def test_queues_begin_at_the_power_of_uniform_participation():
     power = rule("queue")
     gain = np.array([0.5, 5.0, np.nan, 50.0])
     state = power.init(4)
-    w = power.power_w(gain, state)
+    w = power.offered_w(gain, state)
     assert w == pytest.approx([2.0, 2.0, 0.0, 2.0])
-    after = power.after(state, gain, w, np.array([1.0, 0.0, 0.0, 0.0]))
-    assert np.isnan(after["queue"][2])  # it begins when it is first seen
-    begun = fill_queue(state["queue"], gain, 2.0, cost=100.0, noise=1.0)
-    assert after["queue"][[0, 1]] == pytest.approx(begun[[0, 1]] + [1.0, -1.0])
+    after = power.advance(state, gain, sent(w), np.array([1.0, 0.0, 0.0, 0.0]))
+    assert np.isnan(after["queue.power"][2])  # it begins when it is first seen
+    begun = AveragePower(1.0).queue_for(gain, 2.0, cost=100.0, noise=1.0)
+    assert after["queue.power"][[0, 1]] == pytest.approx(begun[[0, 1]] + [1.0, -1.0])
 
 
 def test_an_unknown_rule_is_refused():
@@ -161,9 +161,9 @@ def test_a_start_at_the_budget_avoids_the_jump_of_the_first_round():
     jumps = {}
     for start in ("empty", "budget"):
         policy = make_policy("lyapunov", uplink=PAPER_UPLINK, draws=10, start=start)
-        decision, state = policy.decide(gain, policy.init(100))
+        decision, state = policy.decide(observed(gain), policy.init(100))
         jumps[start] = float((decision.power_w * decision.probability).max())
-        assert np.isfinite(state["queue"]).all()
+        assert np.isfinite(state["queue.power"]).all()
     assert jumps["empty"] > 1000.0
     assert jumps["budget"] < 20.0
 
@@ -172,7 +172,7 @@ def test_a_start_at_the_budget_avoids_the_jump_of_the_first_round():
 def test_a_start_at_the_budget_has_the_power_of_the_uniform_policy(as_printed):
     gain = np.array([0.5, 1.0, 2.0, 4.0])
     policy = make_policy("lyapunov", uplink=LINK, draws=1, start="budget", as_printed=as_printed)
-    decision, _ = policy.decide(gain, policy.init(4))
+    decision, _ = policy.decide(observed(gain), policy.init(4))
     assert decision.power_w == pytest.approx(np.full(4, 4.0))
 
 
@@ -189,21 +189,23 @@ def test_a_start_at_the_budget_is_within_the_peak():
     # Uniform participation would have 50 W; the link has a peak of 40 W.
     policy = make_policy("lyapunov", uplink=LINK, draws=1, design="independent", start="budget")
     gain = np.full(50, 2.0)
-    decision, state = policy.decide(gain, policy.init(50))
+    decision, state = policy.decide(observed(gain), policy.init(50))
     cost = 100.0 * 100.0 * LINK.bits / LINK.bandwidth_hz
-    begun = queue_for_power(gain, LINK.max_power_w, cost=cost, noise=1.0)
+    begun = AveragePower(1.0).queue_for(gain, LINK.max_power_w, cost=cost, noise=1.0)
     moved = begun + decision.power_w * decision.probability - 1.0
-    assert state["queue"] == pytest.approx(moved, rel=1e-9)
+    assert state["queue.power"] == pytest.approx(moved, rel=1e-9)
 
 
 def test_a_scaled_v_makes_powers_independent_of_lambda():
-    gain, state = np.geomspace(0.1, 10.0, 8), {"queue": np.linspace(1.0, 9.0, 8)}
+    gain, state = np.geomspace(0.1, 10.0, 8), {"queue.power": np.linspace(1.0, 9.0, 8)}
     powers = [
         make_policy("lyapunov", uplink=LINK, draws=2, lam=lam, v=7.0, scale_v=True)
-        .decide(gain, state)[0]
+        .decide(observed(gain), state)[0]
         .power_w
         for lam in (1.0, 100.0)
     ]
     assert powers[0] == pytest.approx(powers[1], rel=1e-12)
-    plain = make_policy("lyapunov", uplink=LINK, draws=2, lam=1.0, v=7.0).decide(gain, state)[0]
+    plain = make_policy("lyapunov", uplink=LINK, draws=2, lam=1.0, v=7.0).decide(
+        observed(gain), state
+    )[0]
     assert np.all(plain.power_w < 0.5 * powers[0])

@@ -2,6 +2,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from tests.policies.observing import observed, system
 
 from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
@@ -14,7 +15,7 @@ from fedsched.policies.wireless_rules import (
     deadline_greedy,
 )
 from fedsched.randomness import stream
-from fedsched.values import Experience, Feedback
+from fedsched.values import Experience
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
 SHARES = np.array([0.2, 0.3, 0.5])
@@ -25,10 +26,8 @@ def cohorts(name, gain, draws, **options):
     policy = make_policy(name, uplink=LINK, draws=draws, **options)
     state, found = policy.init(gain.shape[1]), []
     for t, row in enumerate(gain):
-        chance = stream(1, "policy", t).random((3, gain.shape[1]))
-        told = Feedback(chance=chance, device=np.empty(0, np.int64), value=np.empty(0))
-        decision, state = policy.decide(row, state, told)
-        found.append(policy.draw(decision, stream(1, "sampling", t)).device.tolist())
+        decision, state = policy.decide(observed(row, t), state)
+        found.append(decision.cohort.device.tolist())
     return found
 
 
@@ -75,8 +74,8 @@ def test_proportional_fair_forgets_what_is_older_than_its_window():
         policy = ProportionalFair(draws=1, power=power, window=window)
         state = policy.init(2)
         for row in [[9.0, 1.0]] * 10 + [[1.0, 4.0]] * 5 + [[5.0, 5.0]]:
-            decision, state = policy.decide(np.array(row), state)
-        chosen[window] = policy.draw(decision, stream(1, "sampling")).device.tolist()
+            decision, state = policy.decide(observed(row), state)
+        chosen[window] = decision.cohort.device.tolist()
     assert chosen == {2: [0], 1000: [1]}
 
 
@@ -128,8 +127,8 @@ def test_the_fairness_queue_by_hand():
     policy = FairnessQueue(draws=1, power=power, tradeoff=0.0, least=0.5)
     state, chosen, waiting = policy.init(3), [], []
     for _ in range(5):
-        decision, state = policy.decide(np.ones(3), state)
-        chosen += policy.draw(decision, stream(1, "sampling")).device.tolist()
+        decision, state = policy.decide(observed(np.ones(3)), state)
+        chosen += decision.cohort.device.tolist()
         waiting.append(state["waiting"].tolist())
     assert chosen == [0, 1, 2, 0, 1]  # who has waited longest, and of those the first
     assert waiting[:4] == [[0.0, 0.5, 0.5], [0.5, 0.0, 1.0], [1.0, 0.5, 0.5], [0.5, 1.0, 1.0]]
@@ -137,8 +136,8 @@ def test_the_fairness_queue_by_hand():
     fast = FairnessQueue(draws=1, power=power, tradeoff=1e6, least=0.5)
     gain, state = np.array([0.1, 9.0, 0.1]), fast.init(3)
     for _ in range(5):
-        decision, state = fast.decide(gain, state)
-        assert fast.draw(decision, stream(1, "sampling")).device.tolist() == [1]
+        decision, state = fast.decide(observed(gain), state)
+        assert decision.cohort.device.tolist() == [1]
 
 
 def test_adaptive_probabilities_without_a_constant_are_importance_over_root_time():
@@ -148,7 +147,7 @@ def test_adaptive_probabilities_without_a_constant_are_importance_over_root_time
 
 
 def test_adaptive_sampling_wants_a_bound_for_each_device():
-    power = make_power("queue", uplink=LINK, budget_w=1.0, v=10.0, lam=10.0, draws=2)
+    power = make_power("queue", system=system(LINK), v=10.0, lam=10.0, draws=2)
     policy = AdaptiveSampling(power=power, draws=2, bound=np.ones(3))
     with pytest.raises(InputError, match=r"each of the 4 devices, got shape \(3,\)"):
         policy.init(4)
@@ -156,10 +155,10 @@ def test_adaptive_sampling_wants_a_bound_for_each_device():
 
 def test_adaptive_sampling_learns_the_largest_update_of_each_device():
     policy = make_policy("adaptive-sampling", uplink=LINK, draws=1, data_weight=SHARES)
-    luck = Feedback(chance=np.full((3, 3), 0.5), device=np.empty(0, np.int64), value=np.empty(0))
+    luck = np.full((3, 3), 0.5)
 
     def chances(state):
-        return policy.decide(np.ones(3), state, luck)[0].probability
+        return policy.decide(observed(np.ones(3), chance=luck), state)[0].probability
 
     def seen(state, device, norm):
         norm = np.array(norm)

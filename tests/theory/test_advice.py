@@ -3,16 +3,16 @@ import dataclasses
 import numpy as np
 import pytest
 import scipy.stats
-from tests.results.report_runs import write_grid
+from tests.runs.report_runs import write_grid
 
+from fedsched.analysis.collect import collect_runs
+from fedsched.analysis.curves import curve_of, reach
 from fedsched.errors import InputError
 from fedsched.learning.dataset import load_dataset
 from fedsched.learning.models import build_model, flatten
 from fedsched.learning.partition import Partition, index_by_class
-from fedsched.results.analysis import curve_of, reach
-from fedsched.results.collect import collect_runs
-from fedsched.scenario import scenario_from
-from fedsched.scenario_file import expand
+from fedsched.runs.scenario import scenario_from
+from fedsched.runs.scenario_file import expand
 from fedsched.theory.advice import (
     candidates,
     measured_times,

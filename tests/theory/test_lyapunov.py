@@ -26,7 +26,7 @@ def objective_and_power(name, lam, v):
         airtime = PAPER_UPLINK.airtime_s(done.gain, power)
         values.append((1.0 / q).mean() + lam * (q * airtime).sum())
         spent += q * power
-    return float(np.mean(values)), spent / ROUNDS, rounds[-1][1].policy.get("queue")
+    return float(np.mean(values)), spent / ROUNDS, rounds[-1][1].policy.get("queue.power")
 
 
 def test_a_run_keeps_to_its_guarantees():

@@ -12,7 +12,6 @@ from fedsched.theory.quadratics import (
     stationary_gradient_norm,
     with_replacement,
 )
-from fedsched.values import Decision
 
 OMEGA = np.array([0.1, 0.2, 0.3, 0.4])
 Q = np.array([0.2, 0.5, 0.6, 0.7])
@@ -29,15 +28,10 @@ Q = np.array([0.2, 0.5, 0.6, 0.7])
 def test_the_exact_covariances_are_those_of_the_designs(name, draws, exact):
     rng, count = np.random.default_rng(4), 20_000
     design = make_design(name, draws)
-    decision = Decision(
-        probability=exact.probability,
-        draw_probability=OMEGA if name == "with-replacement" else None,
-        power_w=np.ones(4),
-        residual=0.0,
-    )
+    omega = OMEGA if name == "with-replacement" else None
     indicator = np.zeros((count, 4))
     for row in indicator:
-        row[design.members(decision, rng)] = 1.0
+        row[design.members(exact.probability, omega, rng)] = 1.0
     assert np.abs(indicator.mean(axis=0) - exact.probability).max() < 5 * 0.5 / count**0.5
     assert np.abs(np.cov(indicator.T, ddof=0) - exact.covariance).max() < 5 * 0.5 / count**0.5
 

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from fedsched.errors import InputError, RunLogError
-from fedsched.experiment import run
 from fedsched.learning.dataset import load_dataset
 from fedsched.learning.partition import Partition, index_by_class
-from fedsched.results.runlog import MODEL, pack_run
-from fedsched.scenario import scenario_from
+from fedsched.runs.experiment import run
+from fedsched.runs.runlog import MODEL, pack_run
+from fedsched.runs.scenario import scenario_from
 from fedsched.theory.runs import bound_of_run
 
 TABLE = {
@@ -75,7 +75,7 @@ def test_what_has_no_bound_is_refused(folder, tmp_path):
     [
         ("data", {"samples": [60, 60, 60, 60, 60, 30]}, "data.samples has sizes from 30 to 60"),
         ("training", {"aggregator": "memory"}, "training.aggregator = 'memory' .*earlier rounds"),
-        ("policy", {"kind": "round-robin"}, "policy.kind: 'round-robin' chooses without"),
+        ("policy", {"kind": "round-robin"}, "kind: 'round-robin' chooses in a way of its own"),
         ("policy", {"kind": "ocs"}, "'ocs' chooses in a way of its own.* uniform"),
         ("policy", {"kind": "clustered-sizes"}, "'clustered-sizes' chooses in a way of its own"),
     ],

@@ -12,11 +12,11 @@ import click
 from fedsched.cli.output import print_json, print_table, track
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError
-from fedsched.results.figures import FIGURE_SUFFIXES, save_figure
-from fedsched.results.files import output_path
-from fedsched.results.report import PATIENCE
-from fedsched.scenario import Scenario, scenario_from
-from fedsched.scenario_file import load_scenarios
+from fedsched.files import output_path
+from fedsched.runs.scenario import Scenario, scenario_from
+from fedsched.runs.scenario_file import load_scenarios
+from fedsched.views.figures import FIGURE_SUFFIXES, save_figure
+from fedsched.views.report import PATIENCE
 
 __all__ = ["command"]
 
@@ -181,7 +181,7 @@ def command(
 
 def _logs(folders: tuple[str, ...], like: Scenario) -> list[Any]:
     """Runs on the scenario's own channel, link, data and training; the others are no evidence."""
-    from fedsched.results.collect import collect_runs
+    from fedsched.analysis.collect import collect_runs
 
     runs = [run.log for run in collect_runs(list(folders)).runs]
     if not runs:

@@ -8,8 +8,8 @@ import click
 import numpy as np
 
 from fedsched.cli.output import print_json, print_table
-from fedsched.results.figures import FIGURE_SUFFIXES, save_figure
-from fedsched.results.files import output_path
+from fedsched.files import output_path
+from fedsched.views.figures import FIGURE_SUFFIXES, save_figure
 
 if TYPE_CHECKING:
     from fedsched.theory.bounds import Bound

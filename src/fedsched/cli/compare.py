@@ -10,18 +10,18 @@ from typing import Any
 import click
 import numpy as np
 
+from fedsched.analysis.curves import curve_of, reach
 from fedsched.cli.output import end_with, print_json, print_table, run_each
 from fedsched.core.checks import whole_number
 from fedsched.core.uplink import PAPER_UPLINK
-from fedsched.engines import Job
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.files import output_folder
 from fedsched.policies import policy_info, policy_names
-from fedsched.results.analysis import curve_of, reach
-from fedsched.results.files import output_folder
-from fedsched.results.report import write_report
-from fedsched.results.runlog import RunLog, read_run
-from fedsched.scenario import Scenario, scenario_from
-from fedsched.scenario_file import load_scenario
+from fedsched.runs.engines import Job
+from fedsched.runs.runlog import RunLog, read_run
+from fedsched.runs.scenario import Scenario, scenario_from
+from fedsched.runs.scenario_file import load_scenario
+from fedsched.views.report import write_report
 
 __all__ = ["command", "comparison_row"]
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
+from fedsched.analysis.curves import Curve, curve_of, speedup, time_to_target
 from fedsched.cli.output import print_json, print_table, run_all
 from fedsched.core.checks import whole_number
 from fedsched.core.uplink import PAPER_UPLINK
-from fedsched.engines import Job
-from fedsched.results.analysis import Curve, curve_of, speedup, time_to_target
-from fedsched.results.figures import accuracy_figure, save_figure
-from fedsched.results.files import output_folder
-from fedsched.results.report import PATIENCE, write_report
-from fedsched.results.runlog import RunLog, read_run
-from fedsched.scenario import Scenario, scenario_from
+from fedsched.files import output_folder
+from fedsched.runs.engines import Job
+from fedsched.runs.runlog import RunLog, read_run
+from fedsched.runs.scenario import Scenario, scenario_from
+from fedsched.views.figures import accuracy_figure, save_figure
+from fedsched.views.report import PATIENCE, write_report
 
 __all__ = ["command"]
 

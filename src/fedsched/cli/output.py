@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedsched.engines import Job, run_jobs
 from fedsched.errors import FedschedError
-from fedsched.results.checkpoint import rounds_done
-from fedsched.results.runlog import MODEL
+from fedsched.runs.checkpoint import rounds_done
+from fedsched.runs.engines import Job, run_jobs
+from fedsched.runs.runlog import MODEL
 
 __all__ = [
     "end_with",
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from fedsched.experiment import Progress as RunProgress
+    from fedsched.runs.experiment import Progress as RunProgress
 
 T = TypeVar("T")
 

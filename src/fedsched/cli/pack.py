@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
+from fedsched.analysis.collect import find_runs
 from fedsched.errors import InputError
-from fedsched.results.checkpoint import rounds_done
-from fedsched.results.collect import find_runs
-from fedsched.results.files import output_folder
-from fedsched.results.runlog import (
+from fedsched.files import output_folder
+from fedsched.runs.checkpoint import rounds_done
+from fedsched.runs.runlog import (
     MANIFEST,
     PACKED,
     PACKED_ROUNDS,

@@ -2,7 +2,7 @@
 
 import click
 
-from fedsched.results.report import PATIENCE, write_report
+from fedsched.views.report import PATIENCE, write_report
 
 __all__ = ["command"]
 

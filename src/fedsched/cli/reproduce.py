@@ -11,18 +11,18 @@ from typing import Any
 
 import click
 
+from fedsched.analysis.curves import curve_of
+from fedsched.analysis.groups import group_runs
 from fedsched.cli.output import run_all, track
 from fedsched.core.checks import whole_number
-from fedsched.engines import ENGINES, Job, check_engine
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.reproduction.scales import SCALES, Scale, make_scale
-from fedsched.reproduction.targets import TARGETS, Product
-from fedsched.results.analysis import curve_of
-from fedsched.results.figures import save_figure
-from fedsched.results.files import atomic_path, output_folder
-from fedsched.results.groups import group_runs
-from fedsched.results.runlog import MANIFEST, RunLog, read_run
-from fedsched.scenario import Scenario, run_name
+from fedsched.files import atomic_path, output_folder
+from fedsched.paper.scales import SCALES, Scale, make_scale
+from fedsched.paper.targets import TARGETS, Product
+from fedsched.runs.engines import ENGINES, Job, check_engine
+from fedsched.runs.runlog import MANIFEST, RunLog, read_run
+from fedsched.runs.scenario import Scenario, run_name
+from fedsched.views.figures import save_figure
 
 __all__ = ["command"]
 

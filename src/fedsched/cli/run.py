@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
+from fedsched.analysis.curves import training_loss
 from fedsched.cli.output import end_with, live_progress, print_table, run_each
 from fedsched.core.checks import whole_number
-from fedsched.engines import ENGINES, Job, check_engine
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.results.analysis import training_loss
-from fedsched.results.files import output_folder
-from fedsched.results.runlog import MANIFEST, RunLog, read_manifest, read_run
-from fedsched.scenario import Scenario, run_name, scenario_from
-from fedsched.scenario_file import is_sweep, load_scenarios
+from fedsched.files import output_folder
+from fedsched.runs.engines import ENGINES, Job, check_engine
+from fedsched.runs.runlog import MANIFEST, RunLog, read_manifest, read_run
+from fedsched.runs.scenario import Scenario, run_name, scenario_from
+from fedsched.runs.scenario_file import is_sweep, load_scenarios
 
 __all__ = ["command"]
 
@@ -88,7 +88,7 @@ def command(
     place = output_folder("out", out)
     if alone and engine == "local":
         # Torch and the data are loaded only once the scenario is known to be sound.
-        from fedsched.experiment import run
+        from fedsched.runs.experiment import run
 
         only = scenarios[0]
         label = f"{only.policy.kind}, m = {only.policy.draws}"

@@ -8,26 +8,26 @@ from typing import Any
 
 import click
 
+from fedsched.analysis.tally import ScheduleTally
 from fedsched.cli.output import print_json, print_table, track
 from fedsched.core.checks import whole_number
 from fedsched.core.uplink import PAPER_UPLINK, Uplink
+from fedsched.files import output_path
 from fedsched.policies import (
     POLICIES,
     POWERS,
-    STARTS,
     AbstractPolicy,
     make_policy,
     policy_info,
     reads_of,
 )
 from fedsched.policies.designs import DESIGNS
+from fedsched.policies.pricing import STARTS
 from fedsched.radio import CHANNELS, AbstractChannel, make_channel
-from fedsched.results.figures import FIGURE_SUFFIXES, save_figure, schedule_figure
-from fedsched.results.files import output_path
-from fedsched.results.schedule_table import SUFFIXES, write_schedule
-from fedsched.results.tally import ScheduleTally
 from fedsched.rounds import schedule
+from fedsched.runs.schedule_table import SUFFIXES, write_schedule
 from fedsched.values import ScheduledRound
+from fedsched.views.figures import FIGURE_SUFFIXES, save_figure, schedule_figure
 
 __all__ = ["command"]
 
@@ -68,7 +68,7 @@ class _Case:
             v=self.v,
             lam=self.lam,
             budget_w=self.budget_w,
-            floor=self.qmin,
+            qmin=self.qmin,
             as_printed=self.as_printed,
             power=self.power,
             start=self.start,

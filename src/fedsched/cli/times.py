@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
+from fedsched.analysis.collect import collect_runs
+from fedsched.analysis.curves import ACCURACY, TRAINING_LOSS, Measure, Reach, Speedup
+from fedsched.analysis.groups import group_runs
+from fedsched.analysis.times import Row, times_to_targets
 from fedsched.cli.output import print_json, print_table
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError
-from fedsched.results.analysis import ACCURACY, TRAINING_LOSS, Measure, Reach, Speedup
-from fedsched.results.collect import collect_runs
-from fedsched.results.groups import group_runs
-from fedsched.results.report import PATIENCE
-from fedsched.results.runlog import RunLog
-from fedsched.results.times import Row, times_to_targets
+from fedsched.runs.runlog import RunLog
+from fedsched.views.report import PATIENCE
 
 __all__ = ["command"]
 

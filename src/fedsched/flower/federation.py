@@ -3,7 +3,6 @@
 Everything the next round depends on is one frozen value; a round takes it and gives the next.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -19,7 +18,7 @@ from fedsched.flower.fleet import Fleet
 from fedsched.flower.model import Update
 from fedsched.flower.present import grown, merged, part_of, schedule_present
 from fedsched.flower.protocol import CHANNEL_QUERY, FEEDBACK_QUERY, RECORD, Records
-from fedsched.policies import AbstractChoicePolicy, AbstractPolicy, PolicyState
+from fedsched.policies import AbstractPolicy, Need, PolicyState
 from fedsched.values import Experience, PerDevice, ScheduledRound
 
 __all__ = ["FederationState", "Scheduler"]
@@ -112,7 +111,7 @@ class Scheduler:
             state=state.policy,
             measure=measure,
         )
-        spent_w = state.spent_w + done.decision.power_w * done.decision.probability
+        spent_w = state.spent_w + done.decision.expected_power_w
         return done, replace(state, policy=policy, spent_w=spent_w)
 
     def _feedback(
@@ -157,21 +156,18 @@ class Scheduler:
             losses: may be NaN; such a device teaches nothing to a policy that learns losses.
             updates: in the same order.
         """
-        policy, devices = self.policy, len(state.fleet)
-        if not isinstance(policy, AbstractChoicePolicy) or not len(present):
+        policy = self.policy
+        if not len(present):
             return state
-        sound = [
-            i for i, loss in enumerate(losses) if math.isfinite(loss) or not policy.learns_losses
-        ]
         experience = Experience(
-            device=np.searchsorted(present, device[sound]).astype(np.int64),
-            loss=np.array([losses[i] for i in sound]),
+            device=np.searchsorted(present, device).astype(np.int64),
+            loss=np.array(losses),
             # Nodes report means, so the spread of losses within a node is not known.
-            square_loss=np.array([losses[i] ** 2 for i in sound]),
-            norm=np.array([updates[i].norm for i in sound]),
-            update=np.stack([updates[i].flat() for i in sound])
-            if policy.keeps_updates and sound
+            square_loss=np.array(losses) ** 2,
+            norm=np.array([each.norm for each in updates]),
+            update=np.stack([each.flat() for each in updates])
+            if Need.UPDATE in policy.needs and updates
             else None,
         )
-        learnt = policy.observe(part_of(policy, state.policy, devices, present), experience)
-        return replace(state, policy=merged(policy, state.policy, learnt, devices, present))
+        learnt = policy.observe(part_of(policy, state.policy, present), experience)
+        return replace(state, policy=merged(policy, state.policy, learnt, present))

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import InputError
+from fedsched.files import alone, atomic_path, output_folder
 from fedsched.flower.model import Arrays
 from fedsched.policies import PolicyState
-from fedsched.results.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from fedsched.results.files import alone, atomic_path, output_folder
-from fedsched.results.runlog import MANIFEST, MODEL, LogWriter, read_manifest, write_manifest
+from fedsched.runs.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from fedsched.runs.runlog import MANIFEST, MODEL, LogWriter, read_manifest, write_manifest
 from fedsched.values import TrainedRound
 
 __all__ = ["RunFolder", "Saved"]

@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from fedsched.core.uplink import Uplink
 from fedsched.policies import AbstractPolicy, PolicyState
+from fedsched.policies.base import nobody
 from fedsched.radio import AbstractMemorylessChannel
-from fedsched.rounds import FEEDBACK_BITS, Measure, ScheduleState, schedule_round
-from fedsched.values import Cohort, Decision, PerDevice, ScheduledRound
+from fedsched.rounds import Air, Measure, ScheduleState, schedule_round
+from fedsched.values import PerDevice, ScheduledRound, spread
 
 __all__ = ["grown", "merged", "part_of", "schedule_present"]
 
@@ -56,64 +57,48 @@ def schedule_present(
     if not len(present):
         return _nobody(round, devices), state
     done, after = schedule_round(
-        channel=_Reported(gain=gain[present]),
-        policy=policy,
-        uplink=uplink,
-        seed=seed,
-        state=ScheduleState(
-            round=round, channel={}, policy=part_of(policy, state, devices, present)
-        ),
-        measure=lambda kind, places: measure(kind, present[places]),
-        feedback_bits=FEEDBACK_BITS,
+        Air(channel=_Reported(gain=gain[present]), policy=policy, uplink=uplink, seed=seed),
+        ScheduleState(round=round, channel={}, policy=part_of(policy, state, present)),
+        lambda kind, places: measure(kind, present[places]),
     )
     whole = _over_all(done, present, devices)
-    return whole, merged(policy, state, after.policy, devices, present)
+    return whole, merged(policy, state, after.policy, present)
 
 
 def _nobody(t: int, devices: int) -> ScheduledRound:
     """A round in which no device is there."""
-    none = np.zeros(devices)
     return ScheduledRound(
         round=t,
         gain=np.full(devices, np.nan),
-        queue=None,
-        decision=Decision(probability=none, draw_probability=None, power_w=none, residual=0.0),
-        cohort=Cohort(device=np.empty(0, dtype=np.int64), weight=np.empty(0)),
+        decision=nobody(devices),
         upload_s=np.empty(0),
+        uploads_s=0.0,
     )
 
 
 def _over_all(done: ScheduledRound, present: NDArray[np.int64], devices: int) -> ScheduledRound:
     """A round of the present devices as one of all: those who are not there have q = 0."""
     decision, cohort = done.decision, done.cohort
-
-    def spread(value: PerDevice, fill: float = 0.0) -> PerDevice:
-        whole = np.full(devices, fill)
-        whole[present] = value
-        return whole
-
     return replace(
         done,
-        gain=spread(done.gain, np.nan),
-        queue=None if done.queue is None else spread(done.queue),
-        decision=Decision(
-            probability=spread(decision.probability),
+        gain=spread(done.gain, present, devices, np.nan),
+        queues={name: spread(z, present, devices, 0.0) for name, z in done.queues.items()},
+        decision=replace(
+            decision,
+            plan=decision.plan.among(present, devices),
+            probability=spread(decision.probability, present, devices, 0.0),
             draw_probability=None,
-            power_w=spread(decision.power_w),
-            residual=decision.residual,
-            deterministic=decision.deterministic,
+            cohort=replace(cohort, device=present[cohort.device]),
         ),
-        cohort=replace(cohort, device=present[cohort.device]),
     )
 
 
 # --- a policy's state over devices that come and go ---------------------------------------
 
 
-def _per_device(policy: AbstractPolicy, devices: int) -> set[str]:
+def _per_device(policy: AbstractPolicy, state: PolicyState) -> set[str]:
     """Which arrays of a policy's state have one row a device."""
-    now, more = policy.init(devices), policy.init(devices + 1)
-    return {name for name in now if now[name].shape != more[name].shape}
+    return state.keys() - policy.shared_state
 
 
 def grown(policy: AbstractPolicy, state: PolicyState, before: int, devices: int) -> PolicyState:
@@ -124,7 +109,7 @@ def grown(policy: AbstractPolicy, state: PolicyState, before: int, devices: int)
     if before == 0:
         return begin
     larger = dict(state)
-    for name in _per_device(policy, before):
+    for name in _per_device(policy, state):
         fresh = begin[name][before:]
         if fresh.shape[1:] != state[name].shape[1:]:  # rows that were empty until they were used
             fresh = np.zeros((devices - before, *state[name].shape[1:]))
@@ -132,28 +117,21 @@ def grown(policy: AbstractPolicy, state: PolicyState, before: int, devices: int)
     return larger
 
 
-def part_of(
-    policy: AbstractPolicy, state: PolicyState, devices: int, chosen: NDArray[np.int64]
-) -> PolicyState:
+def part_of(policy: AbstractPolicy, state: PolicyState, chosen: NDArray[np.int64]) -> PolicyState:
     """The state of some devices alone."""
-    rows = _per_device(policy, devices)
+    rows = _per_device(policy, state)
     return {name: value[chosen] if name in rows else value for name, value in state.items()}
 
 
 def merged(
-    policy: AbstractPolicy,
-    state: PolicyState,
-    part: PolicyState,
-    devices: int,
-    chosen: NDArray[np.int64],
+    policy: AbstractPolicy, state: PolicyState, part: PolicyState, chosen: NDArray[np.int64]
 ) -> PolicyState:
-    """The state of all devices after some have moved on; the others stay as they were."""
-    rows = _per_device(policy, devices)
+    """The state of all devices after some have changed; the others stay as they were."""
     whole = dict(part)
-    for name in rows:
+    for name in _per_device(policy, part):
         old = state[name]
         if old.shape[1:] != part[name].shape[1:]:
-            old = np.zeros((devices, *part[name].shape[1:]))
+            old = np.zeros((len(old), *part[name].shape[1:]))
         whole[name] = old.copy()
         whole[name][chosen] = part[name]
     return whole

@@ -62,7 +62,8 @@ class Settings:
                 "options"
             )
         # Shares of the data belong to a fixed number of devices.
-        shares = self.options.get("data_weight", getattr(self.policy, "data_weight", None))
+        system = getattr(self.policy, "system", None)
+        shares = self.options.get("data_weight", getattr(system, "data_weight", None))
         if shares is not None:
             raise InputError(
                 "data_weight must be None in a federation, where devices come and go and each that "

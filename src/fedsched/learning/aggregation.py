@@ -1,34 +1,70 @@
-"""The model update: a running weighted sum of the devices' updates, in plain arrays."""
+"""The model update: how the updates of a cohort move the model. State in, state out."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.errors import InputError, UnknownNameError
+from fedsched.imports import import_object
+
 __all__ = [
     "AGGREGATORS",
+    "AbstractAggregator",
     "Aggregated",
-    "aggregate",
-    "aggregate_with_memory",
-    "empty_memory",
+    "LatestUpdates",
+    "Update",
+    "WeightedSum",
+    "make_aggregator",
     "running_mean",
 ]
 
-AGGREGATORS = ("sum", "memory")
+AggregatorState = Mapping[str, NDArray[Any]]
+
+
+class Update(NamedTuple):
+    """What one device sent, and how it counts."""
+
+    device: int
+    weight: float
+    delta: NDArray[np.float32]  # y - x, shape (d,)
 
 
 class Aggregated(NamedTuple):
-    """The next parameters, and which updates were left out."""
+    """The next parameters and state, and which updates were left out."""
 
     parameters: NDArray[np.float32]  # shape (d,)
+    state: AggregatorState
     rejected: tuple[int, ...]  # positions, in the order given, of updates that were not finite
 
 
-def aggregate(
-    parameters: NDArray[np.float32],
-    weighted_updates: Iterable[tuple[float, NDArray[np.float32]]],
-) -> Aggregated:
+class AbstractAggregator(ABC):
+    """How the updates of a cohort move the model."""
+
+    biased: ClassVar[bool] = False  # whether its mean is not that of full participation
+
+    def init(self, devices: int, dimension: int) -> AggregatorState:
+        """The state before the first round."""
+        del devices, dimension
+        return {}
+
+    @abstractmethod
+    def step(
+        self,
+        parameters: NDArray[np.float32],
+        state: AggregatorState,
+        updates: Iterable[Update],
+    ) -> Aggregated:
+        """The model and the state after a round; updates come one at a time."""
+
+
+@final
+@dataclass(frozen=True)
+class WeightedSum(AbstractAggregator):
     r"""Move the model by the weighted sum of its devices' updates.
 
     .. math:: x \leftarrow x + \sum_n w_n \, (y_n - x)
@@ -36,73 +72,107 @@ def aggregate(
     The sum is kept in float64, in the order given, and rounded to float32 once at the end; only
     one update is held at a time. An update with an entry that is not finite is left out.
 
-    Args:
-        parameters: x, shape (d,).
-        weighted_updates: pairs of the weight :math:`w_n` and the update :math:`y_n - x`.
-
     Example:
         >>> x = np.zeros(2, np.float32)
         >>> good, bad = np.array([1, 2], np.float32), np.array([np.nan, 0], np.float32)
-        >>> aggregate(x, [(0.5, good), (0.5, bad)])
-        Aggregated(parameters=array([0.5, 1. ], dtype=float32), rejected=(1,))
+        >>> done = WeightedSum().step(x, {}, [Update(0, 0.5, good), Update(1, 0.5, bad)])
+        >>> done.parameters, done.rejected
+        (array([0.5, 1. ], dtype=float32), (1,))
     """
-    total = parameters.astype(np.float64)
-    weighted = np.empty_like(total)
-    rejected = []
-    for position, (weight, delta) in enumerate(weighted_updates):
-        if not np.isfinite(delta).all():
-            rejected.append(position)
-            continue
-        np.multiply(delta, weight, out=weighted, dtype=np.float64)
-        total += weighted
-    return Aggregated(total.astype(np.float32), tuple(rejected))
+
+    def step(
+        self,
+        parameters: NDArray[np.float32],
+        state: AggregatorState,
+        updates: Iterable[Update],
+    ) -> Aggregated:
+        """The weighted sum."""
+        total = parameters.astype(np.float64)
+        weighted = np.empty_like(total)
+        rejected = []
+        for position, update in enumerate(updates):
+            if not np.isfinite(update.delta).all():
+                rejected.append(position)
+                continue
+            np.multiply(update.delta, update.weight, out=weighted, dtype=np.float64)
+            total += weighted
+        return Aggregated(total.astype(np.float32), state, tuple(rejected))
 
 
-def empty_memory(devices: int, dimension: int) -> Mapping[str, NDArray[Any]]:
-    """The memory of a server that has seen no update: 4 N d bytes, and 8 d for their sum."""
-    return {
-        "update": np.zeros((devices, dimension), np.float32),
-        "sum": np.zeros(dimension),
-    }
-
-
-def aggregate_with_memory(
-    parameters: NDArray[np.float32],
-    memory: Mapping[str, NDArray[Any]],
-    updates: Iterable[tuple[int, NDArray[np.float32]]],
-) -> Aggregated:
+@final
+@dataclass(frozen=True)
+class LatestUpdates(AbstractAggregator):
     r"""Move the model by the mean of the latest update of every device (MIFA).
 
     .. math:: x \leftarrow x + \frac{1}{N} \sum_n G_n, \quad
               G_n = y_n - x \text{ if n took part, else as before}
 
     A device that never took part counts as zero. An update with an entry that is not finite is
-    left out and the old one stays.
-
-    Args:
-        parameters: x, shape (d,).
-        memory: of :func:`empty_memory`; changed in place, as a copy may be hundreds of megabytes.
-        updates: pairs of the device and its update.
+    left out and the old one stays. The updates, 4 N d bytes, are replaced in place: the states of
+    one run share them, so save a state before the next step. Updates of older models count as
+    well, so it is biased whoever takes part.
 
     Example:
-        >>> memory = empty_memory(2, 1)
-        >>> x = np.zeros(1, np.float32)
-        >>> x, _ = aggregate_with_memory(x, memory, [(0, np.array([1.0], np.float32))])
-        >>> x, _ = aggregate_with_memory(x, memory, [(1, np.array([3.0], np.float32))])
+        >>> rule, x = LatestUpdates(), np.zeros(1, np.float32)
+        >>> state = rule.init(2, 1)
+        >>> x, state, _ = rule.step(x, state, [Update(0, 1.0, np.array([1.0], np.float32))])
+        >>> x, state, _ = rule.step(x, state, [Update(1, 1.0, np.array([3.0], np.float32))])
         >>> x  # 1/2, then (1 + 3) / 2 more
         array([2.5], dtype=float32)
     """
-    latest, total = memory["update"], memory["sum"]
-    rejected = []
-    for position, (device, delta) in enumerate(updates):
-        if not np.isfinite(delta).all():
-            rejected.append(position)
-            continue
-        total += delta
-        total -= latest[device]
-        latest[device] = delta
-    moved = parameters + total / len(latest)
-    return Aggregated(parameters=moved.astype(np.float32), rejected=tuple(rejected))
+
+    biased: ClassVar[bool] = True
+
+    def init(self, devices: int, dimension: int) -> AggregatorState:
+        """No update was seen."""
+        return {
+            "update": np.zeros((devices, dimension), np.float32),
+            "sum": np.zeros(dimension),
+        }
+
+    def step(
+        self,
+        parameters: NDArray[np.float32],
+        state: AggregatorState,
+        updates: Iterable[Update],
+    ) -> Aggregated:
+        """The mean of the latest updates."""
+        latest, total = state["update"], state["sum"]
+        rejected = []
+        for position, (device, _, delta) in enumerate(updates):
+            if not np.isfinite(delta).all():
+                rejected.append(position)
+                continue
+            total += delta
+            total -= latest[device]
+            latest[device] = delta
+        following = parameters + total / len(latest)
+        return Aggregated(following.astype(np.float32), state, tuple(rejected))
+
+
+AGGREGATORS: Mapping[str, type[AbstractAggregator]] = MappingProxyType(
+    {"sum": WeightedSum, "memory": LatestUpdates}
+)
+
+
+def make_aggregator(name: str) -> AbstractAggregator:
+    """The aggregator of that name, or of an import path.
+
+    Example:
+        >>> make_aggregator("sum")
+        WeightedSum()
+    """
+    if ":" in name:
+        made = import_object("aggregator", name)()
+        if not isinstance(made, AbstractAggregator):
+            raise InputError(
+                f"aggregator: {name!r} makes a {type(made).__name__}; it must derive from "
+                "fedsched.learning.AbstractAggregator"
+            )
+        return made
+    if name not in AGGREGATORS:
+        raise UnknownNameError("aggregator", name, AGGREGATORS)
+    return AGGREGATORS[name]()
 
 
 def running_mean(

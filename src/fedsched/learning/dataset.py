@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import InputError, UnknownNameError, require
-from fedsched.learning.imports import import_object
+from fedsched.imports import import_object
 from fedsched.randomness import stream
 
 __all__ = ["Dataset", "channel_statistics", "load_dataset"]

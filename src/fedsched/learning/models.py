@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.imports import import_object
 from fedsched.learning.dataset import Dataset
-from fedsched.learning.imports import import_object
 from fedsched.randomness import stream
 
 __all__ = ["MODELS", "PaperCNN", "SmallCNN", "Softmax", "build_model", "flatten", "load_flat"]

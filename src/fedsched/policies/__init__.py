@@ -1,52 +1,57 @@
-"""Policies: from the gains of one round to probabilities and powers. State in, state out."""
+"""Policies: from what was observed of a round to who takes part. State in, state out."""
 
-from fedsched.policies.base import (
-    CHANCES,
-    AbstractChoicePolicy,
-    AbstractPolicy,
-    Choice,
-    Need,
-    PolicyState,
-    Seen,
+from fedsched.policies.base import AbstractPolicy, Need, PolicyState
+from fedsched.policies.budgets import AbstractBudget, AveragePower
+from fedsched.policies.choice import AbstractChoicePolicy, AbstractTossedPolicy, Choice, Context
+from fedsched.policies.designs import (
+    AbstractDesign,
+    FixedSize,
+    Independent,
+    WithReplacement,
+    make_design,
 )
-from fedsched.policies.lyapunov import STARTS, Lyapunov
-from fedsched.policies.powers import (
-    POWERS,
-    AbstractPower,
-    QueuePower,
-    TrackedPower,
-    make_power,
-)
+from fedsched.policies.lyapunov import Lyapunov
+from fedsched.policies.options import PolicyOptions
+from fedsched.policies.powers import POWERS, AbstractPower, QueuePower, TrackedPower, make_power
 from fedsched.policies.registry import (
     POLICIES,
     PolicyInfo,
-    PolicyOptions,
+    build_policy,
     make_policy,
     policy_info,
     policy_names,
     reads_of,
 )
+from fedsched.policies.system import System
 from fedsched.policies.uniform import Full, Uniform
 
 __all__ = [
-    "CHANCES",
     "POLICIES",
     "POWERS",
-    "STARTS",
+    "AbstractBudget",
     "AbstractChoicePolicy",
+    "AbstractDesign",
     "AbstractPolicy",
     "AbstractPower",
+    "AbstractTossedPolicy",
+    "AveragePower",
     "Choice",
+    "Context",
+    "FixedSize",
     "Full",
+    "Independent",
     "Lyapunov",
     "Need",
     "PolicyInfo",
     "PolicyOptions",
     "PolicyState",
     "QueuePower",
-    "Seen",
+    "System",
     "TrackedPower",
     "Uniform",
+    "WithReplacement",
+    "build_policy",
+    "make_design",
     "make_policy",
     "make_power",
     "policy_info",

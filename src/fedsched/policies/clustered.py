@@ -1,17 +1,16 @@
 """Clustered sampling (Fraboni et al.): one draw from each of m distributions over the devices."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.policies.base import (
-    AbstractChoicePolicy,
+from fedsched.policies.base import Need, PolicyState
+from fedsched.policies.choice import (
+    AbstractTossedPolicy,
     Choice,
-    Need,
-    PolicyState,
-    Seen,
+    Context,
     generator,
 )
 from fedsched.values import Experience, PerDevice
@@ -148,7 +147,7 @@ def _angles(update: NDArray[np.float32]) -> NDArray[np.float64]:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Clustered(AbstractChoicePolicy):
+class Clustered(AbstractTossedPolicy):
     """One draw from each of m clusters, by data sizes (1) or by similarity of updates (2).
 
     Every draw counts 1 / m. Unbiased, with less variance than m draws from all devices.
@@ -159,19 +158,10 @@ class Clustered(AbstractChoicePolicy):
 
     similar: bool = False
 
-    informed: ClassVar[bool] = True
-    tosses: ClassVar[bool] = True
-    learns_losses: ClassVar[bool] = False
-
     @property
     def needs(self) -> frozenset[Need]:  # type: ignore[override]
         """Updates seen before, for Algorithm 2."""
-        return frozenset({Need.STALE}) if self.similar else frozenset()
-
-    @property
-    def keeps_updates(self) -> bool:  # type: ignore[override]
-        """Whether updates are wanted, not only their norms."""
-        return self.similar
+        return frozenset({Need.STALE, Need.UPDATE}) if self.similar else frozenset()
 
     @property
     def name(self) -> str:
@@ -193,13 +183,13 @@ class Clustered(AbstractChoicePolicy):
         new[experience.device] = experience.update
         return {**state, "update": new}  # type: ignore[dict-item]
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """A draw a bin, among those in reach."""
-        reach = seen.reach
-        units, draws = units_of(seen.share[reach]), self.draws
-        rng = generator(seen.feedback.chance)
-        if self.similar and seen.state["update"].shape[1]:
-            update = seen.state["update"][reach].astype(np.float32)
+        reach = context.reach
+        units, draws = units_of(context.share[reach]), self.draws
+        rng = generator(context.chance)
+        if self.similar and context.state["update"].shape[1]:
+            update = context.state["update"][reach].astype(np.float32)
             bins = similarity_bins(update, units, draws, rng.permutation(len(reach)))
         else:
             bins = size_bins(units, draws)
@@ -211,9 +201,9 @@ class Clustered(AbstractChoicePolicy):
             for edge, u in zip(edges, luck, strict=True)
         ]
         place, counts = np.unique(drawn, return_counts=True)
-        q = np.zeros(len(seen.gain))
+        q = np.zeros(len(context.gain))
         q[reach] = 1.0 - np.prod(1.0 - row, axis=0)
-        whole = float(seen.share[reach].sum())
+        whole = float(context.share[reach].sum())
         return Choice(
             device=reach[place].astype(np.int64), weight=whole * counts / draws, probability=q
         )

@@ -22,12 +22,13 @@ from fedsched.core.probabilities import (
 )
 from fedsched.core.solution import Solution
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.values import Cohort, Decision, PerDevice
+from fedsched.values import Cohort, PerDevice
 
 __all__ = [
     "DESIGNS",
     "AbstractDesign",
     "FixedSize",
+    "FullCensus",
     "Independent",
     "WithReplacement",
     "make_design",
@@ -46,13 +47,21 @@ class AbstractDesign(ABC):
         """The probability, and that of one draw, if all devices are treated alike."""
 
     @abstractmethod
-    def members(self, decision: Decision, rng: np.random.Generator) -> NDArray[np.int64]:
+    def members(
+        self, probability: PerDevice, draw_probability: PerDevice | None, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
         """The devices of one cohort, ascending."""
 
-    def draw(self, decision: Decision, data_weight: PerDevice, rng: np.random.Generator) -> Cohort:
+    def draw(
+        self,
+        probability: PerDevice,
+        draw_probability: PerDevice | None,
+        share: PerDevice,
+        rng: np.random.Generator,
+    ) -> Cohort:
         """One cohort, each member with the weight of its update."""
-        device = self.members(decision, rng)
-        return Cohort(device=device, weight=data_weight[device] / decision.probability[device])
+        device = self.members(probability, draw_probability, rng)
+        return Cohort(device=device, weight=share[device] / probability[device])
 
 
 @final
@@ -75,11 +84,14 @@ class WithReplacement(AbstractDesign):
             return 1.0, 1.0
         return float(-np.expm1(self.draws * np.log1p(-1.0 / devices))), 1.0 / devices
 
-    def members(self, decision: Decision, rng: np.random.Generator) -> NDArray[np.int64]:
+    def members(
+        self, probability: PerDevice, draw_probability: PerDevice | None, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
         """The distinct results of the draws."""
-        if decision.draw_probability is None:
+        del probability
+        if draw_probability is None:
             raise InputError("draw_probability is None; draws with replacement need one per device")
-        edges = np.cumsum(decision.draw_probability)
+        edges = np.cumsum(draw_probability)
         if edges[-1] == 0.0:
             return np.empty(0, dtype=np.int64)  # nobody can be reached
         # Scaled by the last edge, so that rounding in the sum can point past no device.
@@ -108,9 +120,12 @@ class Independent(AbstractDesign):
         """Size over devices; nothing is drawn."""
         return min(1.0, self.size / devices), None
 
-    def members(self, decision: Decision, rng: np.random.Generator) -> NDArray[np.int64]:
+    def members(
+        self, probability: PerDevice, draw_probability: PerDevice | None, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
         """Every device whose coin shows heads."""
-        chosen = rng.random(decision.probability.shape) < decision.probability
+        del draw_probability
+        chosen = rng.random(probability.shape) < probability
         return np.flatnonzero(chosen).astype(np.int64)
 
 
@@ -138,13 +153,38 @@ class FixedSize(AbstractDesign):
         """Size over devices; nothing is drawn."""
         return min(1.0, self.size / devices), None
 
-    def members(self, decision: Decision, rng: np.random.Generator) -> NDArray[np.int64]:
+    def members(
+        self, probability: PerDevice, draw_probability: PerDevice | None, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
         """Those that are sure, and the winners of the duels of the others."""
-        q = decision.probability
+        del draw_probability
+        q = probability
         sure = np.flatnonzero(q >= 1.0)
         undecided = rng.permutation(np.flatnonzero((q > 0.0) & (q < 1.0)))
         chosen = _pivotal(q[undecided], rng)
         return np.sort(np.concatenate([sure, undecided[chosen]])).astype(np.int64)
+
+
+@final
+@dataclass(frozen=True)
+class FullCensus(AbstractDesign):
+    """Everybody who can be reached, for sure."""
+
+    def solve(self, price: PerDevice, weight: float | PerDevice, floor: float) -> Solution:
+        """Nothing is left to choose: every probability is 1."""
+        return independent_probabilities(np.zeros_like(price), weight=weight, floor=floor)
+
+    def uniform(self, devices: int) -> tuple[float, float | None]:
+        """1."""
+        del devices
+        return 1.0, None
+
+    def members(
+        self, probability: PerDevice, draw_probability: PerDevice | None, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """All with a probability."""
+        del draw_probability, rng
+        return np.flatnonzero(probability).astype(np.int64)
 
 
 def _pivotal(q: PerDevice, rng: np.random.Generator) -> NDArray[np.int64]:

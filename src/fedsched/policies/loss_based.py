@@ -9,18 +9,17 @@ from numpy.typing import NDArray
 
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import UnknownNameError
-from fedsched.policies.base import (
+from fedsched.policies.base import Need, PolicyState
+from fedsched.policies.choice import (
     AbstractChoicePolicy,
     Choice,
-    Need,
-    PolicyState,
-    Seen,
+    Context,
     average,
-    shares_of,
+    chance_of,
     smallest,
 )
 from fedsched.policies.successive import successive
-from fedsched.values import Experience, PerDevice
+from fedsched.values import Experience, Observation, PerDevice, Question
 
 __all__ = ["ActiveFL", "Oort", "PowerOfChoice", "StalePowerOfChoice"]
 
@@ -51,7 +50,6 @@ class PowerOfChoice(AbstractChoicePolicy):
     measure: str = "loss"
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CURRENT})
-    informed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,23 +63,18 @@ class PowerOfChoice(AbstractChoicePolicy):
         """What tables and figures call it."""
         return "power-of-choice" if self.measure == "loss" else "power-of-choice-cheap"
 
-    @property
-    def asks(self) -> str | None:  # type: ignore[override]
-        """What is asked of the candidates."""
-        return self.measure
-
-    def ask(
-        self, gain: PerDevice, state: PolicyState, chance: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
-        """D reachable devices."""
+    def ask(self, observed: Observation, state: PolicyState) -> Question:
+        """The losses of d reachable devices."""
         del state
-        weight = np.where(np.isnan(gain), 0.0, shares_of(self.data_weight, len(gain)))
-        return successive(weight, _candidates(self.candidates, self.draws), chance[0])
+        gain = observed.gain
+        weight = np.where(np.isnan(gain), 0.0, self.system.shares(len(gain)))
+        count = _candidates(self.candidates, self.draws)
+        return Question(kind=self.measure, device=successive(weight, count, chance_of(observed)[0]))
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """The m largest answers, each with weight 1 / m."""
-        asked = seen.feedback.device
-        place = _top(seen.feedback.value, self.draws, seen.feedback.chance[1, asked])
+        asked = context.answers.device
+        place = _top(context.answers.value, self.draws, context.chance[1, asked])
         device = asked[place]
         return Choice(device=device, weight=np.full(len(device), 1.0 / max(len(device), 1)))
 
@@ -97,7 +90,6 @@ class StalePowerOfChoice(AbstractChoicePolicy):
     candidates: int | None = None
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.STALE})
-    informed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,15 +107,16 @@ class StalePowerOfChoice(AbstractChoicePolicy):
 
     def observe(self, state: PolicyState, experience: Experience) -> PolicyState:
         """The losses of the cohort replace the old ones."""
-        return {**state, "loss": _replaced(state["loss"], experience.device, experience.loss)}
+        known = experience.with_losses()
+        return {**state, "loss": _replaced(state["loss"], known.device, known.loss)}
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """The m largest known losses among d random devices."""
-        chance = seen.feedback.chance
-        weight = seen.share[seen.reach]
+        chance = context.chance
+        weight = context.share[context.reach]
         count = _candidates(self.candidates, self.draws)
-        asked = seen.reach[successive(weight, count, chance[0, seen.reach])]
-        device = asked[_top(seen.state["loss"][asked], self.draws, chance[1, asked])]
+        asked = context.reach[successive(weight, count, chance[0, context.reach])]
+        device = asked[_top(context.state["loss"][asked], self.draws, chance[1, asked])]
         return Choice(device=device, weight=np.full(len(device), 1.0 / len(device)))
 
 
@@ -150,7 +143,6 @@ class ActiveFL(AbstractChoicePolicy):
     samples: float = 500.0
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.STALE})
-    informed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,13 +159,14 @@ class ActiveFL(AbstractChoicePolicy):
 
     def observe(self, state: PolicyState, experience: Experience) -> PolicyState:
         """The losses of the cohort replace the old ones."""
-        return {**state, "loss": _replaced(state["loss"], experience.device, experience.loss)}
+        known = experience.with_losses()
+        return {**state, "loss": _replaced(state["loss"], known.device, known.loss)}
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """Draw from the softmax, then uniformly."""
-        reach, chance = seen.reach, seen.feedback.chance
-        size = np.sqrt(self.samples * len(seen.gain) * seen.share[reach])
-        value = size * seen.state["loss"][reach]
+        reach, chance = context.reach, context.chance
+        size = np.sqrt(self.samples * len(context.gain) * context.share[reach])
+        value = size * context.state["loss"][reach]
         known = ~np.isnan(value)
         value = np.where(known, value, value[known].max() if known.any() else 0.0)
         weight = np.exp(self.heat * (value - value.max()))
@@ -183,7 +176,7 @@ class ActiveFL(AbstractChoicePolicy):
         others = np.setdiff1d(np.arange(len(reach)), by_value)
         luck = smallest(chance[1, reach[others]], count - len(by_value))
         device = reach[np.concatenate([by_value, others[luck]])]
-        return Choice(device=device, weight=average(device, seen.share))
+        return Choice(device=device, weight=average(device, context.share))
 
 
 @final
@@ -207,7 +200,6 @@ class Oort(AbstractChoicePolicy):
     pacer_rounds: int = 20
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GAIN, Need.STALE})
-    informed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -217,6 +209,11 @@ class Oort(AbstractChoicePolicy):
     def name(self) -> str:
         """What tables and figures call it."""
         return "oort"
+
+    @property
+    def own_shared_state(self) -> frozenset[str]:
+        """The round, and what paces it."""
+        return frozenset({"round", "percentile", "gathered"})
 
     def start(self, devices: int) -> PolicyState:
         """Nobody is known."""
@@ -230,7 +227,8 @@ class Oort(AbstractChoicePolicy):
 
     def observe(self, state: PolicyState, experience: Experience) -> PolicyState:
         """Utilities of the cohort; the pacer adds them up."""
-        share = shares_of(self.data_weight, len(state["utility"]))[experience.device]
+        experience = experience.with_losses()
+        share = self.system.shares(len(state["utility"]))[experience.device]
         utility = len(state["utility"]) * share * np.sqrt(experience.square_loss)
         return {
             **state,
@@ -238,12 +236,12 @@ class Oort(AbstractChoicePolicy):
             "gathered": state["gathered"] + np.array([utility.sum(), 0.0]),
         }
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """Exploit by score, explore by speed."""
-        reach, chance, state = seen.reach, seen.feedback.chance, seen.state
+        reach, chance, state = context.reach, context.chance, context.state
         t = float(state["round"])
         percentile, gathered = self._paced(state)
-        upload_s = self.power.uplink.airtime_s(seen.gain[reach], seen.power_w[reach])
+        upload_s = context.plan.upload_s[reach]
         preferred_s = float(np.percentile(upload_s, percentile))
         utility = state["utility"][reach]
         known, new = np.flatnonzero(~np.isnan(utility)), np.flatnonzero(np.isnan(utility))
@@ -264,7 +262,7 @@ class Oort(AbstractChoicePolicy):
         last[device] = t
         return Choice(
             device=device,
-            weight=average(device, seen.share),
+            weight=average(device, context.share),
             state={
                 "round": np.array(t + 1.0),
                 "last": last,

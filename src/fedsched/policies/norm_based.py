@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from fedsched.core.checks import positive_number
 from fedsched.core.waterfill import waterfill
 from fedsched.errors import InputError
-from fedsched.policies.base import (
+from fedsched.policies.base import Need, PolicyState
+from fedsched.policies.choice import (
     AbstractChoicePolicy,
+    AbstractTossedPolicy,
     Choice,
-    Need,
-    PolicyState,
-    Seen,
+    Context,
     average,
 )
 from fedsched.policies.successive import (
@@ -22,7 +22,7 @@ from fedsched.policies.successive import (
     inclusion_probabilities,
     successive,
 )
-from fedsched.values import PerDevice
+from fedsched.values import Observation, PerDevice, Question
 
 __all__ = [
     "ImportanceChannel",
@@ -37,11 +37,11 @@ __all__ = [
 _LEAST = 1e-9
 
 
-def _answers(seen: Seen) -> PerDevice:
+def _answers(context: Context) -> PerDevice:
     """Share times norm of the reachable devices; never 0, so that no weight is infinite."""
-    norm = np.zeros(len(seen.gain))
-    norm[seen.feedback.device] = seen.feedback.value
-    u = (seen.share * norm)[seen.reach]
+    norm = np.zeros(len(context.gain))
+    norm[context.answers.device] = context.answers.value
+    u = (context.share * norm)[context.reach]
     largest = float(u.max())
     return np.maximum(u, _LEAST * largest) if largest > 0.0 else np.ones(len(u))
 
@@ -93,7 +93,7 @@ def approximate_probabilities(u: PerDevice, size: float, *, passes: int = 4) -> 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class OptimalSampling(AbstractChoicePolicy):
+class OptimalSampling(AbstractTossedPolicy):
     """Independent coins that minimise the variance for m devices on average (Chen et al.).
 
     Attributes:
@@ -103,29 +103,24 @@ class OptimalSampling(AbstractChoicePolicy):
     approximate: bool = False
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CURRENT})
-    informed: ClassVar[bool] = True
-    tosses: ClassVar[bool] = True
-    asks: ClassVar[str | None] = "norm"
 
     @property
     def name(self) -> str:
         """What tables and figures call it."""
         return "aocs" if self.approximate else "ocs"
 
-    def ask(
-        self, gain: PerDevice, state: PolicyState, chance: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
-        """Everybody in reach."""
-        del state, chance
-        return _everyone(gain)
+    def ask(self, observed: Observation, state: PolicyState) -> Question:
+        """The norm of everybody in reach."""
+        del state
+        return Question(kind="norm", device=_everyone(observed.gain))
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """Toss for each; weights are share over probability."""
         solve = approximate_probabilities if self.approximate else optimal_sampling_probabilities
-        q = np.zeros(len(seen.gain))
-        q[seen.reach] = solve(_answers(seen), float(self.draws))
-        device = np.flatnonzero(seen.feedback.chance[0] < q).astype(np.int64)
-        return Choice(device=device, weight=seen.share[device] / q[device], probability=q)
+        q = np.zeros(len(context.gain))
+        q[context.reach] = solve(_answers(context), float(self.draws))
+        device = np.flatnonzero(context.chance[0] < q).astype(np.int64)
+        return Choice(device=device, weight=context.share[device] / q[device], probability=q)
 
 
 def importance_channel_probabilities(u: PerDevice, upload_s: PerDevice, *, rho: float) -> PerDevice:
@@ -147,7 +142,7 @@ def importance_channel_probabilities(u: PerDevice, upload_s: PerDevice, *, rho: 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ImportanceChannel(AbstractChoicePolicy):
+class ImportanceChannel(AbstractTossedPolicy):
     """Importance- and channel-aware draws (Ren et al.).
 
     One device a round as published. More are drawn one after the other without replacement, each
@@ -161,9 +156,6 @@ class ImportanceChannel(AbstractChoicePolicy):
     rho: float = 0.5
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GAIN, Need.CURRENT})
-    informed: ClassVar[bool] = True
-    tosses: ClassVar[bool] = True
-    asks: ClassVar[str | None] = "norm"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -175,23 +167,21 @@ class ImportanceChannel(AbstractChoicePolicy):
         """What tables and figures call it."""
         return "importance-channel"
 
-    def ask(
-        self, gain: PerDevice, state: PolicyState, chance: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
-        """Everybody in reach."""
-        del state, chance
-        return _everyone(gain)
+    def ask(self, observed: Observation, state: PolicyState) -> Question:
+        """The norm of everybody in reach."""
+        del state
+        return Question(kind="norm", device=_everyone(observed.gain))
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """M draws without replacement."""
-        reach = seen.reach
-        upload_s = self.power.uplink.airtime_s(seen.gain[reach], seen.power_w[reach])
-        omega = importance_channel_probabilities(_answers(seen), upload_s, rho=self.rho)
-        drawn = successive(omega, self.draws, seen.feedback.chance[0, reach])
-        q = np.zeros(len(seen.gain))
+        reach = context.reach
+        upload_s = context.plan.upload_s[reach]
+        omega = importance_channel_probabilities(_answers(context), upload_s, rho=self.rho)
+        drawn = successive(omega, self.draws, context.chance[0, reach])
+        q = np.zeros(len(context.gain))
         q[reach] = inclusion_probabilities(omega, self.draws)
         device = reach[drawn]
-        weight = seen.share[device] * des_raj_weights(omega, drawn)
+        weight = context.share[device] * des_raj_weights(omega, drawn)
         return Choice(device=device, weight=weight, probability=q)
 
 
@@ -213,9 +203,6 @@ class NormThreshold(AbstractChoicePolicy):
     step: float = 0.1
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CURRENT})
-    informed: ClassVar[bool] = True
-    asks: ClassVar[str | None] = "norm"
-    charged: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -226,33 +213,36 @@ class NormThreshold(AbstractChoicePolicy):
         """What tables and figures call it."""
         return "norm-threshold"
 
+    @property
+    def own_shared_state(self) -> frozenset[str]:
+        """One threshold for all."""
+        return frozenset({"threshold"})
+
     def start(self, devices: int) -> PolicyState:
         """No threshold yet: the first round sets it at its m-th largest norm."""
         del devices
         return {"threshold": np.array(np.nan)}
 
-    def ask(
-        self, gain: PerDevice, state: PolicyState, chance: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
-        """Everybody in reach, though only those above the threshold are heard."""
-        del state, chance
-        return _everyone(gain)
+    def ask(self, observed: Observation, state: PolicyState) -> Question:
+        """Everybody in reach tests its own norm; only those above the threshold are heard."""
+        del state
+        return Question(kind="norm", device=_everyone(observed.gain), on_air=False)
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """Everybody at the threshold or above it."""
-        norm, threshold = seen.feedback.value, float(seen.state["threshold"])
+        norm, threshold = context.answers.value, float(context.state["threshold"])
         if len(norm) == 0:
-            return Choice(device=seen.feedback.device, weight=norm)
+            return Choice(device=context.answers.device, weight=norm)
         if np.isnan(threshold):
             threshold = float(np.sort(norm)[::-1][min(self.draws, len(norm)) - 1])
         sent = norm >= threshold
-        device, heard = seen.feedback.device[sent], np.sort(norm[sent])[::-1]
+        device, heard = context.answers.device[sent], np.sort(norm[sent])[::-1]
         if len(heard) >= self.draws:
             following = float(heard[self.draws - 1])
         else:
             following = threshold / (1.0 + self.step) ** (1.0 - len(heard) / self.draws)
         return Choice(
             device=device,
-            weight=average(device, seen.share),
+            weight=average(device, context.share),
             state={"threshold": np.array(following)},
         )

@@ -1,29 +1,25 @@
 """Policies by name: what each reads, where it comes from, and how it is made."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any
 
 from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.imports import import_object
 from fedsched.policies.base import AbstractPolicy, Need
+from fedsched.policies.budgets import AveragePower
 from fedsched.policies.clustered import Clustered
 from fedsched.policies.designs import make_design
-from fedsched.policies.loss_based import (
-    ActiveFL,
-    Oort,
-    PowerOfChoice,
-    StalePowerOfChoice,
-)
+from fedsched.policies.loss_based import ActiveFL, Oort, PowerOfChoice, StalePowerOfChoice
 from fedsched.policies.lyapunov import Lyapunov
-from fedsched.policies.norm_based import (
-    ImportanceChannel,
-    NormThreshold,
-    OptimalSampling,
-)
-from fedsched.policies.powers import AbstractPower, make_power
-from fedsched.policies.uniform import AbstractAlike, Full, Uniform
+from fedsched.policies.norm_based import ImportanceChannel, NormThreshold, OptimalSampling
+from fedsched.policies.options import PolicyOptions
+from fedsched.policies.powers import make_power
+from fedsched.policies.system import System
+from fedsched.policies.uniform import Full, Uniform
 from fedsched.policies.wireless_rules import (
     AdaptiveSampling,
     BestChannel,
@@ -32,13 +28,14 @@ from fedsched.policies.wireless_rules import (
     ProportionalFair,
     RoundRobin,
 )
+from fedsched.radio.access import TDMA, AbstractAccess
 from fedsched.values import PerDevice
 
 __all__ = [
     "GROUP",
     "POLICIES",
     "PolicyInfo",
-    "PolicyOptions",
+    "build_policy",
     "make_policy",
     "policy_info",
     "policy_names",
@@ -46,28 +43,7 @@ __all__ = [
 ]
 
 GROUP = "fedsched.policies"  # of entry points in other packages
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PolicyOptions:
-    """Everything a policy may be made from; each takes what it reads."""
-
-    uplink: Uplink
-    draws: int
-    design: str = "with-replacement"
-    v: float = 100.0
-    lam: float = 100.0
-    budget_w: float = 1.0
-    floor: float = 0.0
-    data_weight: PerDevice | None = None
-    as_printed: bool = False
-    power: str | None = None  # None: the policy's own
-    start: str = "empty"
-    scale_v: bool = False
-    candidates: int | None = None
-    deadline_s: float | None = None
-    rho: float = 0.5
-    samples: float = 500.0  # the mean number of samples of a device
+_SAMPLES = 500.0  # of a device, unless the data are known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,24 +51,30 @@ class PolicyInfo:
     """One line of the table of policies.
 
     Attributes:
-        make: makes the policy.
+        policy: its class, a dataclass. Its fields say which options it takes: ``system`` is what
+            is scheduled, ``design`` and ``power`` are the objects that the options name, and all
+            others are options by their own names.
+        fixed: fields that are set, whatever the options.
         about: one line.
-        needs: what it reads of a round.
         unbiased: "yes", "no", or under which condition.
         weights: how the updates of a cohort are added up.
         reference: where it was published.
-        reads: the options, besides uplink and budget, that change what it does.
         power: the rule it has unless told otherwise.
     """
 
-    make: Callable[[PolicyOptions], AbstractPolicy]
+    policy: type[AbstractPolicy]
     about: str
-    needs: frozenset[Need]
-    unbiased: str
-    weights: str
-    reference: str
-    reads: frozenset[str] = frozenset({"draws"})
+    unbiased: str = "no"
+    weights: str = "average over the cohort"
+    reference: str = ""
     power: str = "constant"
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What it reads of a round."""
+        option = PolicyOptions(kind="")
+        return build_policy(self, option, System(link=_ANY_LINK)).needs
 
     @property
     def biased(self) -> bool:
@@ -104,80 +86,55 @@ class PolicyInfo:
         """What tables write behind its name."""
         return " (biased)" if self.biased else ""
 
-
-def _rule(o: PolicyOptions, own: str) -> AbstractPower:
-    return make_power(
-        o.power or own, uplink=o.uplink, budget_w=o.budget_w, v=o.v, lam=o.lam, draws=o.draws
-    )
-
-
-def _lyapunov(o: PolicyOptions) -> AbstractPolicy:
-    return Lyapunov(
-        design=make_design(o.design, o.draws),
-        uplink=o.uplink,
-        v=o.v,
-        lam=o.lam,
-        budget_w=o.budget_w,
-        floor=o.floor,
-        data_weight=o.data_weight,
-        as_printed=o.as_printed,
-        start=o.start,
-        scale_v=o.scale_v,
-        power=None if o.power in (None, "queue") else _rule(o, "queue"),
-    )
-
-
-def _alike(kind: type[AbstractAlike], o: PolicyOptions, **own: Any) -> AbstractPolicy:
-    return kind(
-        uplink=o.uplink,
-        budget_w=o.budget_w,
-        data_weight=o.data_weight,
-        power=None if o.power in (None, "constant") else _rule(o, "constant"),
-        **own,
-    )
-
-
-def _uniform(o: PolicyOptions) -> AbstractPolicy:
-    return _alike(Uniform, o, design=make_design(o.design, o.draws))
-
-
-def _full(o: PolicyOptions) -> AbstractPolicy:
-    # Everybody takes part, whatever m: queues begin at the budget itself.
-    return _alike(Full, replace(o, draws=2**31))
-
-
-def _choice(
-    kind: Any,
-    about: str,
-    *options: str,
-    reference: str,
-    unbiased: str = "no",
-    weights: str = "average over the cohort",
-    needs: frozenset[Need] | None = None,
-    of_data: tuple[str, ...] = (),
-    **fixed: Any,
-) -> PolicyInfo:
-    """The line of a rule that takes options by their own names, besides those it is fixed at.
-
-    Those ``of_data`` it takes too, but they describe the data and nobody chooses them.
-    """
-
-    def make(o: PolicyOptions) -> AbstractPolicy:
-        given = {name: getattr(o, name) for name in (*options, *of_data)}
-        policy: AbstractPolicy = kind(
-            draws=o.draws, power=_rule(o, "constant"), data_weight=o.data_weight, **given, **fixed
+    @property
+    def reads(self) -> frozenset[str]:
+        """The options that change what it does, besides those of its power rule."""
+        options = {each.name for each in dataclasses.fields(PolicyOptions)}
+        taken = _fields(self.policy).keys() - self.fixed.keys()
+        return frozenset((options & taken) - {"power"}) | (
+            {"draws"} if "design" in taken else frozenset()
         )
-        return policy
 
-    return PolicyInfo(
-        make=make,
-        about=about,
-        needs=kind.needs if needs is None else needs,
-        unbiased=unbiased,
-        weights=weights,
-        reference=reference,
-        reads=frozenset({"draws", *options}),
-    )
+
+_ANY_LINK = Uplink(bits=1.0, bandwidth_hz=1.0, noise_w=1.0, max_power_w=1.0)
+
+
+def _fields(policy: type[AbstractPolicy]) -> dict[str, Any]:
+    """The fields of a policy's class by name."""
+    if not dataclasses.is_dataclass(policy):
+        raise InputError(
+            f"policy: {policy.__name__} is no dataclass; its fields say which options it takes, "
+            "so write @dataclass(frozen=True, kw_only=True) above the class"
+        )
+    return {each.name: each for each in dataclasses.fields(policy) if each.init}
+
+
+def build_policy(
+    info: PolicyInfo, options: PolicyOptions, system: System, samples: float = _SAMPLES
+) -> AbstractPolicy:
+    """The policy of a line of the table, with these options, for this system.
+
+    Args:
+        info: which policy.
+        options: what people set.
+        system: what is scheduled.
+        samples: the mean number of samples of a device.
+    """
+    fields = _fields(info.policy)
+    # Whoever has neither draws nor a design takes everybody.
+    draws = options.draws if {"draws", "design"} & fields.keys() else None
+    rule = options.power or info.power
+    ready: dict[str, Any] = {
+        **{each.name: getattr(options, each.name) for each in dataclasses.fields(options)},
+        "system": system,
+        "samples": samples,
+        "design": make_design(options.design, options.draws),
+        "power": make_power(rule, system=system, v=options.v, lam=options.lam, draws=draws),
+    }
+    if "power" in fields and fields["power"].default is None and rule == info.power:
+        del ready["power"]  # the rule is its own
+    ready |= info.fixed
+    return info.policy(**{name: ready[name] for name in fields if name in ready})
 
 
 _HT, _HH, _COUNTED = "Horvitz-Thompson", "Hansen-Hurwitz", "count / m"
@@ -187,143 +144,127 @@ _FRABONI = "Fraboni et al. 2021 (Algorithm {}), arXiv 2105.05883"
 _CHEN = "Chen, Horvath, Richtarik 2022 ({}), arXiv 2010.13723"
 _OWN: dict[str, PolicyInfo] = {
     "full": PolicyInfo(
-        make=_full,
+        policy=Full,
         about="everybody, in every round",
-        needs=Full.needs,
         unbiased="yes",
         weights="shares of the data",
         reference="McMahan et al. 2017, FedAvg with C = 1",
-        reads=frozenset(),
     ),
     "uniform": PolicyInfo(
-        make=_uniform,
+        policy=Uniform,
         about="all alike; designs with-replacement (the paper's), fixed-size, independent",
-        needs=Uniform.needs,
         unbiased="yes",
         weights=_HT,
         reference="the paper's baseline; Li et al. 2019",
-        reads=frozenset({"draws", "design"}),
     ),
     "lyapunov": PolicyInfo(
-        make=_lyapunov,
+        policy=Lyapunov,
         about="drift plus penalty; designs with-replacement (the paper's), independent, fixed-size",
-        needs=Lyapunov.needs,
         unbiased="yes",
         weights=_HT,
         reference="the paper; INFOCOM 2022 (independent), arXiv 2201.07912",
-        reads=frozenset({"draws", "design", "lam", "v", "qmin", "as_printed", "start", "scale_v"}),
         power="queue",
     ),
-    "round-robin": _choice(
-        RoundRobin,
-        "the next m devices in turn",
+    "round-robin": PolicyInfo(
+        policy=RoundRobin,
+        about="the next m devices in turn",
         unbiased="over a cycle, not in a round",
         reference=_YANG,
     ),
-    "proportional-fair": _choice(
-        ProportionalFair,
-        "the m gains largest against their own average",
+    "proportional-fair": PolicyInfo(
+        policy=ProportionalFair,
+        about="the m gains largest against their own average",
         unbiased="over the fading, not given the channel",
         reference=_YANG,
     ),
-    "best-channel": _choice(
-        BestChannel,
-        "the m largest gains",
+    "best-channel": PolicyInfo(
+        policy=BestChannel,
+        about="the m largest gains",
         reference="Amiri, Gunduz, Kulkarni, Poor 2020 (BC)",
     ),
-    "fedcs": _choice(
-        FedCS,
-        "as many as can upload before a deadline, fastest first",
-        "deadline_s",
-        "candidates",
+    "fedcs": PolicyInfo(
+        policy=FedCS,
+        about="as many as can upload before a deadline, fastest first",
         reference="Nishio, Yonetani 2019, arXiv 1804.08333",
     ),
-    "fairness-queue": _choice(
-        FairnessQueue,
-        "fast devices and those that have waited",
+    "fairness-queue": PolicyInfo(
+        policy=FairnessQueue,
+        about="fast devices and those that have waited",
         reference="Huang et al. 2020 (RBCS-F), in the style of",
     ),
-    "adaptive-sampling": _choice(
-        AdaptiveSampling,
-        "m draws with replacement, by largest update / root of the mean upload time",
-        needs=frozenset({Need.GAIN, Need.STALE}),
+    "adaptive-sampling": PolicyInfo(
+        policy=AdaptiveSampling,
+        about="m draws with replacement, by largest update / root of the mean upload time",
         unbiased="yes",
         weights=_HH,
         reference="Luo et al. 2022, arXiv 2112.11256",
     ),
-    "power-of-choice": _choice(
-        PowerOfChoice,
-        "the m largest losses among d devices that are asked",
-        "candidates",
+    "power-of-choice": PolicyInfo(
+        policy=PowerOfChoice,
+        about="the m largest losses among d devices that are asked",
         reference=_CHO.format("pow-d"),
     ),
-    "power-of-choice-cheap": _choice(
-        PowerOfChoice,
-        "power-of-choice by the loss of one minibatch",
-        "candidates",
+    "power-of-choice-cheap": PolicyInfo(
+        policy=PowerOfChoice,
+        about="power-of-choice by the loss of one minibatch",
         reference=_CHO.format("cpow-d"),
-        measure="batch-loss",
+        fixed={"measure": "batch-loss"},
     ),
-    "power-of-choice-stale": _choice(
-        StalePowerOfChoice,
-        "power-of-choice by the loss of a device's last training; nobody is asked",
-        "candidates",
+    "power-of-choice-stale": PolicyInfo(
+        policy=StalePowerOfChoice,
+        about="power-of-choice by the loss of a device's last training; nobody is asked",
         reference=_CHO.format("rpow-d"),
     ),
-    "clustered-sizes": _choice(
-        Clustered,
-        "one draw from each of m strata by data size",
-        needs=frozenset(),
+    "clustered-sizes": PolicyInfo(
+        policy=Clustered,
+        about="one draw from each of m strata by data size",
         unbiased="yes",
         weights=_COUNTED,
         reference=_FRABONI.format(1),
     ),
-    "clustered-similarity": _choice(
-        Clustered,
-        "one draw from each of m clusters of similar updates",
-        needs=frozenset({Need.STALE}),
+    "clustered-similarity": PolicyInfo(
+        policy=Clustered,
+        about="one draw from each of m clusters of similar updates",
         unbiased="yes",
         weights=_COUNTED,
         reference=_FRABONI.format(2),
-        similar=True,
+        fixed={"similar": True},
     ),
-    "active-fl": _choice(
-        ActiveFL,
-        "a softmax of the losses seen last, some at random",
+    "active-fl": PolicyInfo(
+        policy=ActiveFL,
+        about="a softmax of the losses seen last, some at random",
         reference="Goetz et al. 2019, arXiv 1909.12641",
-        of_data=("samples",),
     ),
-    "importance-channel": _choice(
-        ImportanceChannel,
-        "draws by update norm over the root of upload time",
-        "rho",
+    "importance-channel": PolicyInfo(
+        policy=ImportanceChannel,
+        about="draws by update norm over the root of upload time",
         unbiased="yes",
         weights="Des Raj",
         reference="Ren et al. 2020, arXiv 2004.00490",
     ),
-    "norm-threshold": _choice(
-        NormThreshold,
-        "who has a large update sends it; the others count as the mean of those",
+    "norm-threshold": PolicyInfo(
+        policy=NormThreshold,
+        about="who has a large update sends it; the others count as the mean of those",
         reference="in the style of Ribero, Vikalo 2020, arXiv 2007.15197",
     ),
-    "ocs": _choice(
-        OptimalSampling,
-        "independent coins by update norm, of least variance",
+    "ocs": PolicyInfo(
+        policy=OptimalSampling,
+        about="independent coins by update norm, of least variance",
         unbiased="yes",
         weights=_HT,
         reference=_CHEN.format("OCS"),
     ),
-    "aocs": _choice(
-        OptimalSampling,
-        "OCS from sums of norms alone",
+    "aocs": PolicyInfo(
+        policy=OptimalSampling,
+        about="OCS from sums of norms alone",
         unbiased="yes",
         weights=_HT,
         reference=_CHEN.format("AOCS"),
-        approximate=True,
+        fixed={"approximate": True},
     ),
-    "oort": _choice(
-        Oort,
-        "loss seen last times speed, with exploration",
+    "oort": PolicyInfo(
+        policy=Oort,
+        about="loss seen last times speed, with exploration",
         reference="Lai et al. 2021, OSDI",
     ),
 }
@@ -342,19 +283,30 @@ def policy_names() -> Iterator[str]:
 
 
 def policy_info(name: str) -> PolicyInfo:
-    """The line of that name, of this package or of one that plugs in."""
+    """The line of that name: of this package, of one that plugs in, or of an import path."""
     if name in _OWN:
         return _OWN[name]
+    if ":" in name:
+        return _described(name, import_object("policy", name))
     point = _plugged().get(name)
     if point is None:
         raise UnknownNameError("policy", name, policy_names())
-    found = point.load()
-    if not isinstance(found, PolicyInfo):
-        raise InputError(
-            f"policy: {name!r} is announced as {point.value!r}, which is a "
-            f"{type(found).__name__}; it must be a fedsched.policies.PolicyInfo"
-        )
-    return found
+    return _described(name, point.load(), announced=point.value)
+
+
+def _described(name: str, found: Any, announced: str = "") -> PolicyInfo:
+    """What was found under a name, as a line of the table; a class alone describes itself."""
+    if isinstance(found, PolicyInfo):
+        return found
+    if isinstance(found, type) and issubclass(found, AbstractPolicy):
+        _fields(found)  # refuses what is no dataclass
+        about = (found.__doc__ or "").strip().partition("\n")[0]
+        return PolicyInfo(policy=found, about=about, unbiased="not stated", weights="its own")
+    where = f"announced as {announced!r}, which is" if announced else ""
+    raise InputError(
+        f"policy: {name!r} is {where} a {type(found).__name__}; it must be a class derived from "
+        "fedsched.policies.AbstractPolicy, or a fedsched.policies.PolicyInfo"
+    )
 
 
 def reads_of(name: str, power: str | None) -> frozenset[str]:
@@ -364,13 +316,27 @@ def reads_of(name: str, power: str | None) -> frozenset[str]:
     return info.reads | {"power"} | ({"lam", "v"} if rule == "queue" else frozenset())
 
 
-def make_policy(name: str, *, uplink: Uplink, draws: int, **options: Any) -> AbstractPolicy:
+def make_policy(
+    name: str,
+    *,
+    uplink: Uplink,
+    draws: int = 10,
+    budget_w: float = 1.0,
+    access: AbstractAccess = TDMA(),
+    data_weight: PerDevice | None = None,
+    samples: float = _SAMPLES,
+    **options: Any,
+) -> AbstractPolicy:
     """The policy of that name; the defaults are the paper's.
 
     Args:
-        name: one of :func:`policy_names`.
+        name: one of :func:`policy_names`, or the import path of a class.
         uplink: the link that is shared.
         draws: m, draws or devices a round.
+        budget_w: the average power each device may spend.
+        access: how a cohort shares the link.
+        data_weight: each device's share of the data; equal shares if None.
+        samples: the mean number of samples of a device.
         options: the other fields of :class:`PolicyOptions`.
 
     Example:
@@ -378,8 +344,12 @@ def make_policy(name: str, *, uplink: Uplink, draws: int, **options: Any) -> Abs
         >>> make_policy("uniform", uplink=PAPER_UPLINK, draws=10).name
         'uniform'
     """
-    known = {each.name for each in fields(PolicyOptions)}
+    known = {each.name for each in dataclasses.fields(PolicyOptions)} - {"kind"}
     for option in options:
         if option not in known:
             raise UnknownNameError("option", option, known)
-    return policy_info(name).make(PolicyOptions(uplink=uplink, draws=draws, **options))
+    system = System(
+        link=uplink, power=AveragePower(budget_w), access=access, data_weight=data_weight
+    )
+    chosen = PolicyOptions(kind=name, draws=draws, **options)
+    return build_policy(policy_info(name), chosen, system, samples)

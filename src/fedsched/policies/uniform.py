@@ -1,86 +1,85 @@
-"""Policies that treat all devices alike: uniform participation, and everybody."""
+"""Policies that give all devices the same probability: uniform participation, and everybody."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
 
-from fedsched.core.checks import positive_number, whole_number
-from fedsched.core.uplink import Uplink
-from fedsched.policies.base import (
-    AbstractPolicy,
-    Need,
-    PolicyState,
-    check_shares,
-    nobody,
-    reachable_gains,
-    shares_of,
-)
-from fedsched.policies.designs import AbstractDesign
+from fedsched.core.checks import whole_number
+from fedsched.policies.base import AbstractPolicy, Need, PolicyState, nobody
+from fedsched.policies.designs import AbstractDesign, FullCensus
 from fedsched.policies.powers import AbstractPower, ExactPower
-from fedsched.values import Cohort, Decision, PerDevice
+from fedsched.policies.system import System, reachable_gains
+from fedsched.values import Decision, Observation
 
-__all__ = ["AbstractAlike", "Full", "Uniform"]
+__all__ = ["Full", "Uniform"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AbstractAlike(AbstractPolicy):
-    """All reachable devices alike, whatever their channel.
+class AbstractEqual(AbstractPolicy):
+    """The same probability for all reachable devices, whatever their channel.
 
     Attributes:
-        uplink: the link that is shared.
-        budget_w: the average power each device may spend, Pbar.
-        data_weight: p, each device's share of the data; equal shares if None.
+        system: what is scheduled.
         power: how much each device sends with; None: the constant power that spends the budget.
     """
 
-    uplink: Uplink
-    budget_w: float
-    data_weight: PerDevice | None = field(default=None, compare=False)
+    system: System
     power: AbstractPower | None = None
 
     needs: ClassVar[frozenset[Need]] = frozenset()
 
-    def __post_init__(self) -> None:
-        positive_number("budget_w", self.budget_w)
-        object.__setattr__(self, "data_weight", check_shares(self.data_weight))
-
+    @property
     @abstractmethod
-    def probability(self, devices: int) -> tuple[float, float | None]:
-        """That of each of so many reachable devices, and that of one draw if there are draws."""
+    def sampling(self) -> AbstractDesign:
+        """How cohorts are drawn."""
 
     @property
     def _rule(self) -> AbstractPower:
-        return self.power or ExactPower(uplink=self.uplink, budget_w=self.budget_w)
+        return self.power or ExactPower(system=self.system)
+
+    @property
+    def shared_state(self) -> frozenset[str]:
+        """That of the power rule."""
+        return self._rule.shared_state
 
     def init(self, devices: int) -> PolicyState:
         """What the power rule remembers."""
         whole_number("devices", devices)
         return self._rule.init(devices)
 
-    def decide(self, gain: PerDevice, state: PolicyState) -> tuple[Decision, PolicyState]:
+    def decide(self, observed: Observation, state: PolicyState) -> tuple[Decision, PolicyState]:
         """The same probability for every reachable device."""
+        gain = observed.gain
         reachable, known = reachable_gains(gain)
-        power_w = self._rule.power_w(gain, state)
+        offered_w = self._rule.offered_w(gain, state)
         if len(known) == 0:
             decision = nobody(len(gain))
         else:
-            q, omega = self.probability(len(known))
-            alike = reachable.astype(np.float64)
+            q, omega = self.sampling.uniform(len(known))
+            equal = reachable.astype(np.float64)
+            probability = q * equal
+            draw_probability = None if omega is None else omega * equal
+            power_w = self._rule.allowed_w(offered_w, state, probability)
             decision = Decision(
-                probability=q * alike,
-                draw_probability=None if omega is None else omega * alike,
-                power_w=self._rule.settled(power_w, state, q * alike),
-                residual=0.0,
+                plan=self.system.plan(gain, power_w),
+                probability=probability,
+                draw_probability=draw_probability,
+                cohort=self.sampling.draw(
+                    probability,
+                    draw_probability,
+                    self.system.shares(len(gain)),
+                    observed.luck.stream("sampling"),
+                ),
             )
-        moved = self._rule.after(state, gain, decision.power_w, decision.probability)
-        return decision, {**state, **moved}
+        after = self._rule.advance(state, gain, decision.plan, decision.probability)
+        return decision, {**state, **after}
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Uniform(AbstractAlike):
+class Uniform(AbstractEqual):
     r"""The same chance for all: the baseline.
 
     The constant power spends the budget exactly: :math:`P = \min(P_{\max}, \bar P / q)`.
@@ -97,19 +96,15 @@ class Uniform(AbstractAlike):
         """What tables and figures call it."""
         return "uniform"
 
-    def probability(self, devices: int) -> tuple[float, float | None]:
-        """That of the design."""
-        return self.design.uniform(devices)
-
-    def draw(self, decision: Decision, rng: np.random.Generator) -> Cohort:
-        """A cohort of the design."""
-        devices = len(decision.probability)
-        return self.design.draw(decision, shares_of(self.data_weight, devices), rng)
+    @property
+    def sampling(self) -> AbstractDesign:
+        """The design that was given."""
+        return self.design
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Full(AbstractAlike):
+class Full(AbstractEqual):
     """Every reachable device in every round, at its average budget."""
 
     @property
@@ -117,14 +112,7 @@ class Full(AbstractAlike):
         """What tables and figures call it."""
         return "full"
 
-    def probability(self, devices: int) -> tuple[float, float | None]:
+    @property
+    def sampling(self) -> AbstractDesign:
         """Nothing is left to chance."""
-        del devices
-        return 1.0, None
-
-    def draw(self, decision: Decision, rng: np.random.Generator) -> Cohort:
-        """Everybody who can be reached."""
-        del rng
-        device = np.flatnonzero(decision.probability).astype(np.int64)
-        shares = shares_of(self.data_weight, len(decision.probability))
-        return Cohort(device=device, weight=shares[device])
+        return FullCensus()

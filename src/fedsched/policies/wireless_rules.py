@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from fedsched.core.checks import finite_array, positive_number, whole_number
 from fedsched.errors import InputError
-from fedsched.policies.base import (
+from fedsched.policies.base import Need, PolicyState
+from fedsched.policies.choice import (
     AbstractChoicePolicy,
+    AbstractTossedPolicy,
     Choice,
-    Need,
-    PolicyState,
-    Seen,
+    Context,
     average,
     draw_counted,
     smallest,
@@ -45,22 +45,27 @@ class RoundRobin(AbstractChoicePolicy):
         """What tables and figures call it."""
         return "round-robin"
 
+    @property
+    def own_shared_state(self) -> frozenset[str]:
+        """How many turns there were."""
+        return frozenset({"turns"})
+
     def start(self, devices: int) -> PolicyState:
         """Nobody has had a turn; device 0 begins."""
         # By device and not one place in the circle: where devices come and go, places shift.
         return {"turn": np.zeros(devices), "turns": np.zeros(())}
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """The m reachable devices whose last turn is longest ago, those without one first."""
-        turn, turns = seen.state["turn"].copy(), float(seen.state["turns"])
+        turn, turns = context.state["turn"].copy(), float(context.state["turns"])
         order = smallest(turn, len(turn))
-        place = np.flatnonzero(~np.isnan(seen.gain[order]))[: self.draws]
+        place = np.flatnonzero(~np.isnan(context.gain[order]))[: self.draws]
         device = order[place]
         passed = order[: place[-1] + 1]  # who is out of reach has had its turn too
         turn[passed] = turns + 1.0 + np.arange(len(passed))
         return Choice(
             device=device,
-            weight=average(device, seen.share),
+            weight=average(device, context.share),
             state={"turn": turn, "turns": np.array(turns + len(passed))},
         )
 
@@ -75,10 +80,10 @@ class BestChannel(AbstractChoicePolicy):
         """What tables and figures call it."""
         return "best-channel"
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """Top m by gain."""
-        device = seen.reach[smallest(-seen.gain[seen.reach], self.draws)]
-        return Choice(device=device, weight=average(device, seen.share))
+        device = context.reach[smallest(-context.gain[context.reach], self.draws)]
+        return Choice(device=device, weight=average(device, context.share))
 
 
 @final
@@ -105,14 +110,14 @@ class ProportionalFair(AbstractChoicePolicy):
         """No gain has been seen."""
         return {"mean_gain": np.zeros(devices), "seen": np.zeros(devices)}
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """Top m by gain over mean gain, the present one included."""
-        mean, rate = _running(seen.state, "mean_gain", seen.gain, seen.reach, self.window)
-        ratio = seen.gain[seen.reach] / mean[seen.reach]
-        device = seen.reach[smallest(-ratio, self.draws)]
+        mean, rate = _running(context.state, "mean_gain", context.gain, context.reach, self.window)
+        ratio = context.gain[context.reach] / mean[context.reach]
+        device = context.reach[smallest(-ratio, self.draws)]
         return Choice(
             device=device,
-            weight=average(device, seen.share),
+            weight=average(device, context.share),
             state={"mean_gain": mean, "seen": rate},
         )
 
@@ -146,7 +151,6 @@ class FedCS(AbstractChoicePolicy):
 
     deadline_s: float | None = None
     candidates: int | None = None
-    informed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -160,15 +164,15 @@ class FedCS(AbstractChoicePolicy):
         """What tables and figures call it."""
         return "fedcs"
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """The greedy choice among the candidates; nobody, if not even one upload fits."""
-        link, reach = self.power.uplink, seen.reach
+        link, reach = self.system.link, context.reach
         if self.candidates is not None:
-            reach = reach[smallest(seen.feedback.chance[0, reach], self.candidates)]
+            reach = reach[smallest(context.chance[0, reach], self.candidates)]
         deadline_s = self.deadline_s or self.draws * link.bits / (4.0 * link.bandwidth_hz)
-        upload_s = link.airtime_s(seen.gain[reach], seen.power_w[reach])
+        upload_s = context.plan.upload_s[reach]
         device = reach[deadline_greedy(upload_s, deadline_s=deadline_s)]
-        return Choice(device=device, weight=average(device, seen.share))
+        return Choice(device=device, weight=average(device, context.share))
 
 
 @final
@@ -203,18 +207,18 @@ class FairnessQueue(AbstractChoicePolicy):
         """Nobody has waited."""
         return {"waiting": np.zeros(devices)}
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """The m smallest prices; queues of the others grow."""
-        devices, waiting = len(seen.gain), seen.state["waiting"]
-        upload_s = self.power.uplink.airtime_s(seen.gain[seen.reach], seen.power_w[seen.reach])
-        price = self.tradeoff * upload_s - waiting[seen.reach]
-        device = seen.reach[smallest(price, self.draws)]
+        devices, waiting = len(context.gain), context.state["waiting"]
+        upload_s = context.plan.upload_s[context.reach]
+        price = self.tradeoff * upload_s - waiting[context.reach]
+        device = context.reach[smallest(price, self.draws)]
         least = min(1.0, self.draws / (2.0 * devices)) if self.least is None else self.least
         moved = waiting + least
         moved[device] -= 1.0
         return Choice(
             device=device,
-            weight=average(device, seen.share),
+            weight=average(device, context.share),
             state={"waiting": np.maximum(moved, 0.0)},
         )
 
@@ -253,7 +257,7 @@ def adaptive_probabilities(
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class AdaptiveSampling(AbstractChoicePolicy):
+class AdaptiveSampling(AbstractTossedPolicy):
     """m draws with replacement, by importance over the root of the mean upload time (Luo et al.).
 
     Every draw counts: a device drawn k times has weight k p / (m omega) and sends once. The mean
@@ -269,9 +273,6 @@ class AdaptiveSampling(AbstractChoicePolicy):
 
     bound: PerDevice | None = field(default=None, compare=False)
     ratio: float = 0.0
-    informed: ClassVar[bool] = True
-    tosses: ClassVar[bool] = True
-    learns_losses: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -310,16 +311,16 @@ class AdaptiveSampling(AbstractChoicePolicy):
         largest[experience.device] = np.fmax(largest[experience.device], experience.norm)
         return {**state, "largest": largest}
 
-    def choose(self, seen: Seen) -> Choice:
+    def choose(self, context: Context) -> Choice:
         """Draw from the mean times, the present one included."""
-        reach, now = seen.reach, np.zeros(len(seen.gain))
-        now[reach] = self.power.uplink.airtime_s(seen.gain[reach], seen.power_w[reach])
-        mean, count = _running(seen.state, "mean_upload_s", now, reach, None)
-        importance = seen.share * (
-            _known_or_mean(seen.state["largest"]) if self.bound is None else self.bound
+        reach, now = context.reach, np.zeros(len(context.gain))
+        now[reach] = context.plan.upload_s[reach]
+        mean, count = _running(context.state, "mean_upload_s", now, reach, None)
+        importance = context.share * (
+            _known_or_mean(context.state["largest"]) if self.bound is None else self.bound
         )
         omega = adaptive_probabilities(importance[reach], mean[reach], ratio=self.ratio)
-        device, weight, q = draw_counted(omega, self.draws, seen)
+        device, weight, q = draw_counted(omega, self.draws, context)
         return Choice(
             device=device,
             weight=weight,

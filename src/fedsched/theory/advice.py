@@ -27,18 +27,17 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.assembly import data_weight_of, schedule_of, trainer_spec_of
+from fedsched.analysis.curves import Reach, curve_of, reach
+from fedsched.analysis.envelope import Segment, envelope
+from fedsched.analysis.tally import ScheduleTally
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError, require
 from fedsched.policies.designs import make_design
 from fedsched.radio import make_channel
-from fedsched.radio.clock import round_airtime_s
 from fedsched.randomness import stream
-from fedsched.results.analysis import Reach, curve_of, reach
-from fedsched.results.envelope import Segment, envelope
-from fedsched.results.runlog import RunLog
-from fedsched.results.tally import ScheduleTally
-from fedsched.scenario import PolicySection, Scenario, scenario_from
+from fedsched.runs.assembly import data_weight_of, schedule_of, trainer_spec_of
+from fedsched.runs.runlog import RunLog
+from fedsched.runs.scenario import PolicySection, Scenario, scenario_from
 
 __all__ = [
     "LEAST_PAIRS",
@@ -171,7 +170,7 @@ def simulate(scenario: Scenario, *, parameters: int, rounds: int) -> Candidate:
     reached = False
     for done in islice(schedule_of(scenario, parameters), rounds):
         tally.add(done)
-        airtime_s += round_airtime_s(done.upload_s, scenario.uplink.access)
+        airtime_s += done.uploads_s
         reached = reached or not np.isnan(done.gain).all()
         q = done.decision.probability
         if not done.decision.deterministic:

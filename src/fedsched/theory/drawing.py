@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedsched.results.figures import plain_ticks, subplots
 from fedsched.theory.bounds import (
     corrected_bound,
     corrected_step_limit,
@@ -18,6 +17,7 @@ from fedsched.theory.quadratics import (
     stationary_gradient_norm,
     with_replacement,
 )
+from fedsched.views.figures import plain_ticks, subplots
 
 if TYPE_CHECKING:
     from fedsched.theory.runs import RunBound

@@ -15,16 +15,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.assembly import policy_of, schedule_of, trainer_spec_of, uplink_of
 from fedsched.core.checks import whole_number
 from fedsched.errors import InputError, RunLogError
-from fedsched.policies import AbstractChoicePolicy
 from fedsched.radio import make_channel
 from fedsched.randomness import stream
-from fedsched.results.checkpoint import read_checkpoint
-from fedsched.results.runlog import MODEL, PACKED, RunLog, read_run
-from fedsched.rounds import train
-from fedsched.scenario import Scenario, scenario_from
+from fedsched.rounds import Training, train
+from fedsched.runs.assembly import air_of, schedule_of, trainer_spec_of
+from fedsched.runs.checkpoint import read_checkpoint
+from fedsched.runs.runlog import MODEL, PACKED, RunLog, read_run
+from fedsched.runs.scenario import Scenario, scenario_from
 from fedsched.theory.bounds import (
     Bound,
     ProblemConstants,
@@ -154,7 +153,7 @@ def bound_of_run(
             f"{str(folder)!r} is a packed copy, which holds no models, and gradients are measured "
             "at models; name the folder the run was made in, or run it again"
         )
-    _check_bounded(scenario, bits)
+    _check_bounded(scenario)
     if rejected := int(log.column("rejected").sum()):
         raise InputError(
             f"{str(folder)!r} left out {rejected} updates that were not finite, and the bounds are "
@@ -176,7 +175,7 @@ def bound_of_run(
     return _measured(log, scenario, q, replay_every, devices, batches)
 
 
-def _check_bounded(scenario: Scenario, bits: float) -> None:
+def _check_bounded(scenario: Scenario) -> None:
     """Refuse what both bounds say nothing of: they are for steps (1/N) sum I/q of new updates."""
     kind, sizes = scenario.policy.kind, scenario.data.samples
     if not isinstance(sizes, int) and len(set(sizes)) > 1:
@@ -192,14 +191,10 @@ def _check_bounded(scenario: Scenario, bits: float) -> None:
             'aggregator = "sum"'
         )
     if kind not in _BOUNDED:
-        policy = policy_of(scenario, uplink_of(scenario, int(bits) // 32))
-        luckless = isinstance(policy, AbstractChoicePolicy) and not policy.informed
-        why = (
-            "chooses without chance, so it has no probabilities q to compute a bound from"
-            if luckless
-            else "chooses in a way of its own, whose probabilities or variance are not known here"
+        raise InputError(
+            f"policy.kind: {kind!r} chooses in a way of its own, whose probabilities or variance "
+            f"are not known here; run one of {', '.join(_BOUNDED)}"
         )
-        raise InputError(f"policy.kind: {kind!r} {why}; run one of {', '.join(_BOUNDED)}")
 
 
 def _measured(
@@ -264,12 +259,8 @@ def _replayed(log: RunLog, scenario: Scenario, devices: int) -> Iterator[tuple[i
     from fedsched.learning.pool import training_pool
 
     with training_pool(trainer_spec_of(scenario, devices, "cpu"), workers=1) as pool:
-        uplink = uplink_of(scenario, len(pool.initial_parameters))
         channel = make_channel(scenario.channel.kind, scenario.channel.devices)
-        for done, state in train(
-            channel=channel, policy=policy_of(scenario, uplink), uplink=uplink,
-            seed=scenario.run.seed, pool=pool, parameters=pool.initial_parameters,
-            eval_every=log.rounds, last_round=log.rounds - 1,
-            feedback_bits=scenario.uplink.feedback_bits, aggregator=scenario.training.aggregator,
-        ):  # fmt: skip
+        air = air_of(scenario, channel, len(pool.initial_parameters))
+        unmeasured = Training(pool=pool, eval_every=log.rounds, last_round=log.rounds - 1)
+        for done, state in train(air, unmeasured, pool.initial_parameters):
             yield state.round, done.parameters

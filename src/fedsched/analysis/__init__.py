@@ -1,0 +1,1 @@
+"""From logs to answers: curves, groups of runs, times to a target."""

@@ -1,0 +1,96 @@
+"""When every configuration reached which accuracy or loss, and how much sooner than another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fedsched.analysis.curves import ACCURACY, Measure, Reach, Speedup
+from fedsched.analysis.groups import Group, baseline_of, mean_reach, paired_speedup
+from fedsched.errors import UnknownNameError
+
+__all__ = ["Row", "times_to_targets"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One configuration, or one run of it; tuples have a place for each target asked for."""
+
+    configuration: str
+    environment: str  # only within one are times comparable
+    seeds: tuple[int, ...]
+    against: str | None  # what it is compared with; None if there is nothing like it
+    reached: tuple[Reach | None, ...]  # None: not yet, or not by all of its seeds
+    sooner: tuple[Speedup | None, ...]
+    sooner_overall: Speedup | None  # the geometric mean over the targets
+
+
+def times_to_targets(
+    groups: Sequence[Group],
+    targets: Sequence[float],
+    *,
+    computation_s: float = 0.0,
+    patience: int = 1,
+    against: str | None = None,
+    by_seed: bool = False,
+    measure: Measure = ACCURACY,
+) -> list[Row]:
+    """Rows in the order of ``groups``.
+
+    Args:
+        groups: configurations, as :func:`fedsched.analysis.groups.group_runs` makes them.
+        targets: test accuracies, or values of another ``measure``.
+        computation_s: computation time a round, for the comparison of times.
+        patience: measurements a crossing must last.
+        against: the configuration that all others of its environment are compared with; if None,
+            each is compared with uniform selection that is like it in all that uniform reads.
+        by_seed: a row for each run instead of one for all runs of a configuration.
+        measure: what is to reach the targets.
+    """
+    known = [group.choice for group in groups]
+    if against is not None and against not in known:
+        raise UnknownNameError("against", against, dict.fromkeys(known))
+    return [
+        _row(each, base, targets, measure, computation_s=computation_s, patience=patience)
+        for group in groups
+        for base in [_base(group, groups, against)]
+        for each in (_single(group) if by_seed else [group])
+    ]
+
+
+def _row(
+    group: Group,
+    base: Group | None,
+    targets: Sequence[float],
+    measure: Measure,
+    *,
+    computation_s: float,
+    patience: int,
+) -> Row:
+    def sooner(*goals: float) -> Speedup | None:
+        if base is None:
+            return None
+        return paired_speedup(
+            base, group, *goals, computation_s=computation_s, patience=patience, measure=measure
+        )
+
+    return Row(
+        configuration=group.choice,
+        environment=group.environment,
+        seeds=tuple(group.seeds),
+        against=None if base is None else base.choice,
+        reached=tuple(
+            mean_reach(group, goal, patience=patience, measure=measure) for goal in targets
+        ),
+        sooner=tuple(sooner(goal) for goal in targets),
+        sooner_overall=sooner(*targets),
+    )
+
+
+def _base(group: Group, groups: Sequence[Group], against: str | None) -> Group | None:
+    if against is None:
+        return baseline_of(group, groups)
+    alike = [each for each in groups if each.environment == group.environment]
+    return next((each for each in alike if each.choice == against and each is not group), None)
+
+
+def _single(group: Group) -> list[Group]:
+    return [replace(group, logs=(log,)) for log in group.logs]

@@ -1,0 +1,53 @@
+"""What people may set of a policy: declared once, here; the ``[policy]`` section of a scenario."""
+
+from dataclasses import dataclass
+
+from fedsched.core.checks import positive_number, whole_number
+from fedsched.errors import InputError, UnknownNameError
+from fedsched.policies.designs import DESIGNS
+from fedsched.policies.powers import POWERS
+from fedsched.policies.pricing import STARTS
+
+__all__ = ["PolicyOptions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyOptions:
+    """``[policy]``: who takes part. A policy takes the options that its own fields name."""
+
+    kind: str
+    draws: int = 10
+    design: str = "with-replacement"
+    lam: float = 100.0
+    v: float = 100.0
+    qmin: float = 0.0
+    as_printed: bool = False
+    power: str | None = None  # "queue" or "constant"; the policy's own if left out
+    start: str = "empty"  # of the power queues: "empty", or "budget" at the first gain
+    scale_v: bool = False  # V = v * 100 / lam
+    candidates: int | None = None  # devices that power-of-choice asks, that fedcs considers
+    deadline_s: float | None = None  # of fedcs
+    rho: float = 0.5  # of importance-channel: variance (1) against time (0)
+
+    def __post_init__(self) -> None:
+        if self.design not in DESIGNS:
+            raise UnknownNameError("policy.design", self.design, DESIGNS)
+        whole_number("policy.draws", self.draws)
+        positive_number("policy.lam", self.lam)
+        positive_number("policy.v", self.v)
+        if self.power not in (None, *POWERS):
+            raise UnknownNameError("policy.power", str(self.power), POWERS)
+        if self.start not in STARTS:
+            raise UnknownNameError("policy.start", self.start, STARTS)
+        if self.candidates is not None:
+            whole_number("policy.candidates", self.candidates)
+        if self.deadline_s is not None:
+            positive_number("policy.deadline_s", self.deadline_s)
+        if not 0.0 < self.rho < 1.0:
+            raise InputError(
+                f"policy.rho must lie in (0, 1), got {self.rho}; it weighs variance against time"
+            )
+        if not 0.0 <= self.qmin < 1.0:
+            raise InputError(
+                f"policy.qmin must lie in [0, 1), got {self.qmin}; it is a probability"
+            )

@@ -1,1 +1,0 @@
-"""Run logs, their analysis, figures and the report."""

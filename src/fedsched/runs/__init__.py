@@ -1,0 +1,1 @@
+"""Runs: scenarios, the folders they fill, and the engines that run them."""

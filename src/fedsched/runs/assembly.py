@@ -1,0 +1,156 @@
+"""Assembly: the link, the policy, the schedule and the trainer that a scenario describes."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fedsched.core.uplink import Uplink
+from fedsched.errors import InputError
+from fedsched.learning.aggregation import make_aggregator
+from fedsched.learning.pool import AbstractTrainingPool
+from fedsched.learning.spec import TrainerSpec
+from fedsched.policies import (
+    AbstractPolicy,
+    AveragePower,
+    System,
+    build_policy,
+    policy_info,
+    reads_of,
+)
+from fedsched.radio import AbstractChannel, Trace, make_channel
+from fedsched.radio.access import make_access
+from fedsched.rounds import Air, Training, scheduled_rounds
+from fedsched.runs.scenario import Scenario
+from fedsched.values import PerDevice, ScheduledRound
+
+__all__ = [
+    "about_run",
+    "about_trace",
+    "air_of",
+    "data_weight_of",
+    "policy_of",
+    "schedule_of",
+    "trainer_spec_of",
+    "training_of",
+    "uplink_of",
+]
+
+
+def uplink_of(scenario: Scenario, parameters: int) -> Uplink:
+    """The link of a scenario, for a model with so many parameters."""
+    section = scenario.uplink
+    return Uplink(
+        bits=32.0 * parameters if section.bits is None else section.bits,
+        bandwidth_hz=section.bandwidth_hz,
+        noise_w=section.noise_w,
+        max_power_w=section.max_power_w,
+    )
+
+
+def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
+    """The policy of a scenario."""
+    system = System(
+        link=uplink,
+        power=AveragePower(scenario.uplink.budget_w),
+        access=make_access(scenario.uplink.access),
+        data_weight=data_weight_of(scenario),
+    )
+    return build_policy(
+        policy_info(scenario.policy.kind),
+        scenario.policy,
+        system,
+        samples=float(np.mean(scenario.data.samples)),
+    )
+
+
+def air_of(scenario: Scenario, channel: AbstractChannel, parameters: int) -> Air:
+    """What the rounds of a scenario run on, for a model with so many parameters."""
+    uplink = uplink_of(scenario, parameters)
+    return Air(
+        channel=channel,
+        policy=policy_of(scenario, uplink),
+        uplink=uplink,
+        seed=scenario.run.seed,
+        access=make_access(scenario.uplink.access),
+        feedback_bits=scenario.uplink.feedback_bits,
+    )
+
+
+def training_of(scenario: Scenario, pool: AbstractTrainingPool) -> Training:
+    """How a scenario trains."""
+    return Training(
+        pool=pool,
+        eval_every=scenario.run.eval_every,
+        last_round=scenario.run.rounds - 1,
+        aggregator=make_aggregator(scenario.training.aggregator),
+        average_rounds=scenario.training.average_rounds,
+    )
+
+
+def data_weight_of(scenario: Scenario) -> PerDevice | None:
+    """Each device's share of the data where sizes differ; None where all have the same."""
+    sizes = scenario.data.samples
+    if isinstance(sizes, int):
+        return None
+    return np.array(sizes, dtype=np.float64) / sum(sizes)
+
+
+def schedule_of(scenario: Scenario, parameters: int) -> Iterator[ScheduledRound]:
+    """The rounds of a scenario without training, without end, for a model with so many parameters.
+
+    A run of the scenario has the same ones, if its policy reads channel gains alone.
+    """
+    channel = make_channel(scenario.channel.kind, scenario.channel.devices)
+    return (done for done, _ in scheduled_rounds(air_of(scenario, channel, parameters)))
+
+
+def trainer_spec_of(scenario: Scenario, devices: int, torch_device: str) -> TrainerSpec:
+    """How to build what trains a scenario's devices."""
+    sizes = scenario.data.samples
+    if not isinstance(sizes, int) and len(sizes) != devices:
+        raise InputError(
+            f"data.samples has {len(sizes)} numbers and there are {devices} devices; give one for "
+            "each, or a single number for all"
+        )
+    return TrainerSpec(
+        dataset=scenario.data.name,
+        model=scenario.training.model,
+        alpha=scenario.data.alpha,
+        devices=devices,
+        steps=scenario.training.steps,
+        batch_size=scenario.training.batch_size,
+        learning_rate=scenario.training.learning_rate,
+        seed=scenario.run.seed,
+        size=sizes if isinstance(sizes, int) else np.array(sizes, dtype=np.int64),
+        torch_device=torch_device,
+    )
+
+
+def about_run(scenario: Scenario, channel: AbstractChannel, uplink: Uplink) -> dict[str, Any]:
+    """What a manifest says of a run besides its scenario."""
+    return {
+        "update_bits": uplink.bits,
+        "unread": _unread(scenario),
+        "devices": channel.devices,
+        # Updates out of memory are of older models, whoever takes part.
+        "biased": policy_info(scenario.policy.kind).biased
+        or make_aggregator(scenario.training.aggregator).biased,
+        **about_trace(channel),
+    }
+
+
+def about_trace(channel: AbstractChannel) -> dict[str, Any]:
+    """What a manifest keeps of a recorded channel, to know it again; nothing of a model."""
+    if not isinstance(channel, Trace):
+        return {}
+    about = {"sha256": channel.sha256, "rounds": channel.rounds, "devices": channel.devices}
+    return {"trace": about}
+
+
+def _unread(scenario: Scenario) -> list[str]:
+    """Fields of the scenario that its policy does not read."""
+    reads = reads_of(scenario.policy.kind, scenario.policy.power)
+    names = {each.name for each in dataclasses.fields(scenario.policy)} - {"kind"}
+    return sorted(f"policy.{name}" for name in names - reads)

@@ -1,0 +1,324 @@
+"""Runs: a scenario becomes a run folder, and a run folder that is not finished goes on."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsched.errors import InputError, RunLogError
+from fedsched.files import alone, atomic_path, output_folder
+from fedsched.learning.pool import AbstractTrainingPool, training_pool
+from fedsched.radio import AbstractChannel, make_channel
+from fedsched.rounds import ScheduleState, start, train
+from fedsched.runs.assembly import (
+    about_run,
+    about_trace,
+    air_of,
+    trainer_spec_of,
+    training_of,
+)
+from fedsched.runs.checkpoint import (
+    Checkpoint,
+    read_checkpoint,
+    rounds_done,
+    write_checkpoint,
+)
+from fedsched.runs.replay import replay
+from fedsched.runs.runlog import (
+    MANIFEST,
+    MODEL,
+    PACKED,
+    ROUNDS,
+    LogWriter,
+    RunLog,
+    read_manifest,
+    read_run,
+    write_manifest,
+)
+from fedsched.runs.scenario import Scenario, differences, scenario_from
+from fedsched.runs.tensorboard import EventFollower, events_are_current, write_events
+from fedsched.values import TrainedRound
+
+__all__ = ["Progress", "run"]
+
+_LASTING = 5  # measurements in a row at or above ``run.stop_accuracy`` that end a run
+_LENGTH = (("run", "rounds"), ("run", "stop_accuracy"))  # fields that say only when a run ends
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a run has come, for whoever watches."""
+
+    round: int  # rounds done
+    rounds: int  # in all
+    simulated_s: float
+    accuracy: float | None  # the last one measured
+    devices: int  # in the last round
+
+
+def run(
+    scenario: Scenario,
+    out: str | Path,
+    *,
+    workers: int = 1,
+    torch_device: str = "cpu",
+    progress: Callable[[Progress], None] | None = None,
+    tensorboard: bool = False,
+    wait_s: float = 0.0,
+    training_of: str | Path | None = None,
+) -> RunLog:
+    """Run a scenario to its end in the folder ``out``, from wherever it stands there.
+
+    The bits of the log and of the model do not depend on ``workers``, nor on how often the run was
+    stopped. A folder that holds another scenario is refused, unless only its length differs: then
+    the run goes on to the new end, round by round as one that had that end from the start.
+
+    Args:
+        scenario: what to run.
+        out: the run folder, made if need be.
+        workers: processes that train the devices of a round.
+        torch_device: "cpu" or "cuda".
+        progress: told after every round.
+        tensorboard: also write TensorBoard events, live, beside the log.
+        wait_s: how long to wait for another process that is running the folder.
+        training_of: folder of a run whose cohorts and weights are the same over its own channel:
+            what it has trained is taken over instead of trained again. See ``replay``.
+    """
+    folder = output_folder("out", out)
+    with alone(folder, wait_s):
+        for leftover in folder.glob(".*.part"):  # of a process that was killed while writing
+            leftover.unlink(missing_ok=True)
+        if _begun(folder):
+            _check_same(folder, scenario)
+            if PACKED in read_manifest(folder):
+                return _packed(folder, scenario)
+            _set_length(folder, scenario)
+        if not (folder / MODEL).is_file():
+            channel = make_channel(scenario.channel.kind, scenario.channel.devices)
+            if training_of is not None and not rounds_done(folder):
+                replay(scenario, folder, channel, training_of)
+            spec = trainer_spec_of(scenario, channel.devices, torch_device)
+            with (
+                _events(folder, scenario, tensorboard) as log_grew,
+                training_pool(spec, workers) as pool,
+            ):
+                _go_on(scenario, folder, channel, pool, progress, log_grew)
+        elif tensorboard and not events_are_current(folder):
+            write_events(folder)
+    return read_run(folder)
+
+
+def _begun(folder: Path) -> bool:
+    """Whether a folder holds any round; one whose run failed before the first is free again."""
+    if not (folder / MANIFEST).is_file():
+        return False
+    if (folder / MODEL).is_file() or rounds_done(folder) or PACKED in read_manifest(folder):
+        return True
+    try:
+        return (folder / ROUNDS).is_file() and read_run(folder).rounds > 0
+    except RunLogError:  # torn while its first bytes were written
+        return False
+
+
+def _go_on(
+    scenario: Scenario,
+    folder: Path,
+    channel: AbstractChannel,
+    pool: AbstractTrainingPool,
+    progress: Callable[[Progress], None] | None,
+    log_grew: Callable[[], None],
+) -> None:
+    air = air_of(scenario, channel, len(pool.initial_parameters))
+    last_round = scenario.run.rounds - 1
+    checkpoint = read_checkpoint(folder)
+    if checkpoint is None:
+        _check_nothing_is_lost(folder, scenario)
+        write_manifest(folder, scenario.as_dict(), about_run(scenario, channel, air.uplink))
+        begin = start(air)
+        checkpoint = Checkpoint(
+            round=0, log_length=0, airtime_s=0.0, parameters=pool.initial_parameters,
+            policy=begin.policy, channel=begin.channel,
+        )  # fmt: skip
+    log = LogWriter(folder, length=checkpoint.log_length)
+    log_grew()
+    state = ScheduleState(
+        round=checkpoint.round,
+        channel=checkpoint.channel,
+        policy=checkpoint.policy,
+        memory=checkpoint.memory,
+    )
+    airtime_s, parameters = checkpoint.airtime_s, checkpoint.parameters
+    streak = _streak(folder, scenario, checkpoint.round)
+    if checkpoint.round <= last_round and streak < _LASTING:
+        rounds = train(air, training_of(scenario, pool), checkpoint.parameters, state)
+        accuracy: float | None = None
+        for done, state in rounds:
+            log.add(done, done.scheduled.airtime_s)
+            airtime_s += done.scheduled.airtime_s
+            parameters = done.parameters
+            accuracy = accuracy if np.isnan(done.accuracy) else done.accuracy
+            streak = _next_streak(streak, done.accuracy, scenario.run.stop_accuracy)
+            ended = state.round > last_round or streak == _LASTING
+            if state.round % scenario.run.checkpoint_every == 0 or ended:
+                write_checkpoint(folder, _checkpoint(done, state, airtime_s, log.flush()))
+                log_grew()
+            if progress is not None:
+                clock_s = airtime_s + scenario.uplink.computation_s * state.round
+                progress(_progress(scenario, state, clock_s, accuracy, done))
+            if ended:
+                break
+    models = {"parameters": parameters}
+    if "mean" in state.memory:
+        models["mean"] = state.memory["mean"].astype(np.float32)
+    with atomic_path(folder / MODEL) as aside, aside.open("wb") as file:
+        np.savez(file, **models)  # type: ignore[arg-type]
+
+
+def _check_nothing_is_lost(folder: Path, scenario: Scenario) -> None:
+    """Refuse to begin anew over a log whose checkpoints were taken away.
+
+    One that died while it wrote its first checkpoint, or whose checkpoints are damaged, of which
+    there was a warning, has nothing else to do than begin anew.
+    """
+    if not _begun(folder) or rounds_done(folder):
+        return
+    rounds = read_run(folder).rounds
+    if rounds > scenario.run.checkpoint_every:
+        raise InputError(
+            f"out: {str(folder)!r} has a log of {rounds} rounds and no checkpoint to go on from; "
+            "bring its checkpoint files back, or delete the folder to run it again"
+        )
+
+
+def _checkpoint(
+    done: TrainedRound, state: ScheduleState, airtime_s: float, log_length: int
+) -> Checkpoint:
+    return Checkpoint(
+        round=state.round,
+        log_length=log_length,
+        airtime_s=airtime_s,
+        parameters=done.parameters,
+        policy=state.policy,
+        channel=state.channel,
+        memory=state.memory,
+    )
+
+
+def _progress(
+    scenario: Scenario,
+    state: ScheduleState,
+    clock_s: float,
+    accuracy: float | None,
+    done: TrainedRound,
+) -> Progress:
+    return Progress(
+        round=state.round,
+        rounds=scenario.run.rounds,
+        simulated_s=clock_s,
+        accuracy=accuracy,
+        devices=done.scheduled.cohort.size,
+    )
+
+
+def _next_streak(streak: int, accuracy: float, goal: float | None) -> int:
+    """Measurements in a row at or above the goal, after one more round (NaN: not measured)."""
+    if goal is None or np.isnan(accuracy):
+        return streak
+    return streak + 1 if accuracy >= goal else 0
+
+
+def _streak(folder: Path, scenario: Scenario, rounds: int) -> int:
+    """The streak after so many rounds of a log; it stands where it ended the run."""
+    streak = 0
+    if rounds and scenario.run.stop_accuracy is not None:
+        for accuracy in read_run(folder).column("test_accuracy")[:rounds]:
+            streak = _next_streak(streak, accuracy, scenario.run.stop_accuracy)
+            if streak == _LASTING:
+                break
+    return streak
+
+
+def _packed(folder: Path, scenario: Scenario) -> RunLog:
+    """A packed run that is finished is done; another cannot go on, and is not written over."""
+    log = read_run(folder)
+    if not log.finished:
+        raise InputError(
+            f"out: {str(folder)!r} is a packed copy of a run that was not finished, without the "
+            "checkpoint it would go on from; choose another folder, or pack with --resumable"
+        )
+    there, here = scenario_from(log.manifest["scenario"]).run, scenario.run
+    ends_here = log.rounds == here.rounds or _streak(folder, scenario, log.rounds) == _LASTING
+    if there != here and not ends_here:
+        raise InputError(
+            f"out: {str(folder)!r} is a packed copy of a run that ended after {log.rounds} rounds, "
+            f"and with run.rounds = {here.rounds} and run.stop_accuracy = {here.stop_accuracy} it "
+            "would end elsewhere; choose another folder, as a packed copy cannot go on"
+        )
+    return log
+
+
+def _set_length(folder: Path, scenario: Scenario) -> None:
+    """Give a run another end, if all it has done so far is also the beginning of the longer run."""
+    manifest = read_manifest(folder)
+    there, here = scenario_from(manifest["scenario"]).run, scenario.run
+    if there == here:
+        return
+    done = rounds_done(folder)
+    beyond = done > here.rounds
+    if not beyond and here.stop_accuracy is not None and done:
+        beyond = _streak(folder, scenario, done - 1) == _LASTING
+    why = "beyond the end" if beyond else None
+    if not beyond and done and done % here.eval_every:
+        # The last round is measured whether or not its turn has come.
+        if done == there.rounds < here.rounds:
+            why = "the last measured out of turn, which is not part"
+        elif done == here.rounds < there.rounds:
+            why = "the last not measured, as it is at the end"
+    if why is not None:
+        raise InputError(
+            f"out: {str(folder)!r} has run {done} rounds, {why} of a run with run.rounds = "
+            f"{here.rounds} and run.stop_accuracy = {here.stop_accuracy}; choose another folder or "
+            "delete this one"
+        )
+    (folder / MODEL).unlink(missing_ok=True)
+    about = {k: v for k, v in manifest.items() if k not in ("schema", "scenario", "versions")}
+    write_manifest(folder, scenario.as_dict(), about)
+
+
+def _check_same(folder: Path, scenario: Scenario) -> None:
+    """Refuse to go on with a folder whose scenario or trace is another one, its length aside."""
+    manifest = read_manifest(folder)
+    for section, name, old, new in differences(manifest["scenario"], scenario):
+        if (section, name) not in _LENGTH:
+            raise InputError(
+                f"out: {str(folder)!r} holds a run with {section}.{name} = {old!r}, the "
+                f"scenario says {new!r}; choose another folder or delete this one"
+            )
+    trace = Path(scenario.channel.kind)
+    if "trace" in manifest and trace.is_file():  # a finished run outlives its trace
+        old, new = manifest["trace"], about_trace(make_channel(str(trace)))["trace"]
+        if old != new:
+            raise InputError(
+                f"out: {str(folder)!r} holds a run over {_in_words(old)}, and {str(trace)!r} now "
+                f"holds {_in_words(new)}; bring the old trace back or choose another folder"
+            )
+
+
+def _in_words(trace: Mapping[str, Any]) -> str:
+    return (
+        f"a trace of {trace['rounds']} rounds and {trace['devices']} devices "
+        f"(sha256 {trace['sha256'][:12]})"
+    )
+
+
+@contextmanager
+def _events(folder: Path, scenario: Scenario, wanted: bool) -> Iterator[Callable[[], None]]:
+    """What to call whenever the log has grown."""
+    if not wanted:
+        yield lambda: None
+        return
+    with EventFollower(folder, computation_s=scenario.uplink.computation_s) as events:
+        yield events.follow

@@ -1,0 +1,145 @@
+"""Replays: what one run has trained, told again over another channel.
+
+A model depends on who took part in which round with which weight, not on how long that took. So a
+policy that chooses the same cohorts over another channel (uniform, round robin, everybody) trains
+the same models there, and what was trained once need not be trained again.
+"""
+
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsched.errors import InputError, RunLogError
+from fedsched.policies import Need
+from fedsched.radio import AbstractChannel
+from fedsched.rounds import scheduled_rounds
+from fedsched.runs.assembly import about_run, air_of
+from fedsched.runs.checkpoint import read_checkpoint, write_checkpoint
+from fedsched.runs.runlog import MANIFEST, ROUNDS, LogWriter, RunLog, read_run, write_manifest
+from fedsched.runs.scenario import Scenario, differences
+from fedsched.values import ScheduledRound, TrainedRound
+
+__all__ = ["replay"]
+
+_TRAINING = ("run", "data", "training")  # sections that two runs with the same models share
+
+
+def replay(
+    scenario: Scenario, folder: Path, channel: AbstractChannel, training_of: str | Path
+) -> None:
+    """Bring a new run to where another stands, by scheduling alone.
+
+    Every round is scheduled over the new channel, and its cohort and weights are compared with
+    those of the other run. They must be equal to the bit; the first that are not end the replay
+    with a sentence. Losses and accuracies are then those of the other run, and so is the model. The
+    folder is left at the other run's last checkpoint, as if it had been trained up to there.
+
+    Args:
+        scenario: of the new run; its run, data and training are those of the other.
+        folder: of the new run, held by this process.
+        channel: of the scenario.
+        training_of: folder of the other run, finished or not, with its checkpoint.
+    """
+    source = Path(training_of)
+    if not (source / MANIFEST).is_file():
+        raise InputError(
+            f"training_of: {str(source)!r} is not a run folder, which holds {MANIFEST}; name the "
+            "folder a run was made in"
+        )
+    # In this order: the other run may be going on, and its log grows before its checkpoint does.
+    stand = read_checkpoint(source)
+    trained = read_run(source)
+    _check_same_training(scenario, channel, trained)
+    if stand is None:
+        raise InputError(
+            f"training_of: {str(source)!r} has no checkpoint, without which there is no model to "
+            "go on from; name the folder the run was made in, not a packed copy"
+        )
+    air = air_of(scenario, channel, len(stand.parameters))
+    if air.policy.needs - {Need.GAIN}:
+        raise InputError(
+            f"training_of: policy {air.policy.name!r} reads what devices report in training, which "
+            "is not in the log of another run; leave training_of out and train it"
+        )
+    if trained.rounds < stand.round:
+        raise RunLogError(
+            f"the log in {str(source)!r} is damaged: it has {trained.rounds} rounds and its "
+            f"checkpoint {stand.round}; run it to its end again first"
+        )
+    log = LogWriter(folder, length=0)
+    airtime_s, spent_w = 0.0, np.zeros(channel.devices)
+    told = trained.table.slice(0, stand.round).to_pylist()
+    for row, (scheduled, state) in zip(
+        told, islice(scheduled_rounds(air), stand.round), strict=True
+    ):
+        try:
+            _check_same_cohort(scheduled, row, source)
+        except InputError:
+            (folder / ROUNDS).unlink()  # what was told so far is not the beginning of any run
+            raise
+        spent_w += scheduled.decision.expected_power_w
+        airtime_s += scheduled.airtime_s
+        log.add(
+            TrainedRound(
+                scheduled=scheduled,
+                parameters=stand.parameters,  # only the last round's, and not logged
+                rejected=row["rejected"],
+                train_loss=row["train_loss"],
+                accuracy=row["test_accuracy"],
+                test_loss=row["test_loss"],
+                worst_power_w=float(spent_w.max()) / state.round,
+            ),
+            scheduled.airtime_s,
+        )
+        if state.round % scenario.run.checkpoint_every == 0:  # in batches, as a run does
+            log.flush()
+    about = about_run(scenario, channel, air.uplink)
+    write_manifest(folder, scenario.as_dict(), {**about, "training_of": source.name})
+    write_checkpoint(
+        folder,
+        replace(
+            stand,
+            log_length=log.flush(),
+            airtime_s=airtime_s,
+            policy=state.policy,
+            channel=state.channel,
+            memory={**stand.memory, "spent_w": spent_w},
+        ),
+    )
+
+
+def _check_same_training(scenario: Scenario, channel: AbstractChannel, trained: RunLog) -> None:
+    found = [
+        (f"{section}.{name}", old, new)
+        for section, name, old, new in differences(trained.manifest["scenario"], scenario)
+        if section in _TRAINING
+    ]
+    # The scenario may leave this to the channel.
+    if (devices := trained.manifest.get("devices")) != channel.devices:
+        found.append(("channel.devices", devices, channel.devices))
+    if found:
+        field, old, new = found[0]
+        raise InputError(
+            f"training_of: {str(trained.folder)!r} was trained with {field} = {old!r}, the "
+            f"scenario says {new!r}; only the channel, the uplink and the policy may differ"
+        )
+
+
+def _check_same_cohort(scheduled: ScheduledRound, row: dict[str, Any], source: Path) -> None:
+    cohort = scheduled.cohort
+    if (cohort.device.tolist(), cohort.weight.tolist()) != (row["device"], row["weight"]):
+        raise InputError(
+            f"training_of: in round {scheduled.round} the scenario chooses devices "
+            f"{cohort.device.tolist()} with weights {_short(cohort.weight)} where "
+            f"{str(source)!r} has {row['device']} with weights {_short(row['weight'])}, so its "
+            "models are others; leave training_of out and train it"
+        )
+
+
+def _short(values: Any) -> str:
+    """At most three numbers, to see that they differ."""
+    shown = [f"{value:.6g}" for value in values[:3]]
+    return "[" + ", ".join(shown + ["..."] * (len(values) > 3)) + "]"

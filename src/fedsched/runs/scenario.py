@@ -1,0 +1,284 @@
+"""A scenario, typed and checked: everything a run depends on.
+
+Its sections are the frozen classes below; what they call a field is the key in a scenario file.
+Link, power and policy have the paper's values by default, the data are the digits that need no
+download.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fedsched.core.checks import positive_number, whole_number
+from fedsched.errors import InputError, UnknownNameError
+from fedsched.learning.aggregation import AGGREGATORS
+from fedsched.policies import PolicyOptions, policy_names, reads_of
+from fedsched.radio.access import ACCESSES
+
+__all__ = [
+    "ChannelSection",
+    "DataSection",
+    "PolicySection",
+    "RunSection",
+    "Scenario",
+    "TrainingSection",
+    "UplinkSection",
+    "checked_section",
+    "differences",
+    "run_name",
+    "scenario_from",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelSection:
+    """``[channel]``: a named channel, or a trace file."""
+
+    kind: str = "heterogeneous"
+    devices: int | None = None  # 100, or as many as the trace has
+
+    def __post_init__(self) -> None:
+        if self.devices is not None:
+            whole_number("channel.devices", self.devices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UplinkSection:
+    """``[uplink]``: the shared link and the power budget."""
+
+    bits: float | None = None  # of one update; 32 for each parameter of the model if left out
+    bandwidth_hz: float = 22e6
+    noise_w: float = 1.0
+    max_power_w: float = 10**3.5
+    budget_w: float = 1.0
+    access: str = "tdma"  # "tdma": devices take turns; "parallel": the slowest decides
+    computation_s: float = 0.0  # of a round, the same for all devices
+    feedback_bits: float = 64.0  # of the report of a device that a policy asks before it decides
+
+    def __post_init__(self) -> None:
+        for name in ("bandwidth_hz", "noise_w", "max_power_w", "budget_w", "feedback_bits"):
+            positive_number(f"uplink.{name}", getattr(self, name))
+        if self.bits is not None:
+            positive_number("uplink.bits", self.bits)
+        positive_number("uplink.computation_s", self.computation_s, allow_zero=True)
+        if self.access not in ACCESSES:
+            raise UnknownNameError("uplink.access", self.access, ACCESSES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicySection(PolicyOptions):
+    """``[policy]``: who takes part."""
+
+    def __post_init__(self) -> None:
+        if ":" not in self.kind and self.kind not in policy_names():
+            raise UnknownNameError("policy.kind", self.kind, policy_names())
+        super().__post_init__()
+        # What the policy does not read is set to its default, so that equal runs compare equal.
+        reads = reads_of(self.kind, self.power)
+        for each in dataclasses.fields(self):
+            if each.name != "kind" and each.name not in reads:
+                object.__setattr__(self, each.name, each.default)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSection:
+    """``[data]``: the data set and how it is spread over the devices."""
+
+    name: str = "digits"
+    alpha: float = math.inf
+    samples: int | tuple[int, ...] = 500  # of every device, or a list with one for each
+
+    def __post_init__(self) -> None:
+        sizes = (self.samples,) if isinstance(self.samples, int) else self.samples
+        for size in sizes:
+            whole_number("data.samples", size)
+        if not self.alpha >= 0.0:
+            raise InputError(
+                f"data.alpha must lie in [0, inf], got {self.alpha}; 0 gives every device one "
+                "class, inf gives all devices the same distribution"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSection:
+    """``[training]``: the model and what a device does with it."""
+
+    model: str = "small-cnn"
+    steps: int = 10
+    batch_size: int = 32
+    learning_rate: float = 0.01
+    aggregator: str = "sum"  # of weighted updates; "memory": the latest update of every device
+    average_rounds: int = 1  # measured is a mean of the models over so many; 1: the model itself
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "average_rounds"):
+            whole_number(f"training.{name}", getattr(self, name))
+        positive_number("training.learning_rate", self.learning_rate)
+        if ":" not in self.aggregator and self.aggregator not in AGGREGATORS:
+            raise UnknownNameError("training.aggregator", self.aggregator, AGGREGATORS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSection:
+    """``[run]``: how long, and how often to look and to save."""
+
+    rounds: int
+    seed: int
+    eval_every: int = 10
+    checkpoint_every: int = 50
+    stop_accuracy: float | None = None  # end once five measurements in a row are at or above it
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "eval_every", "checkpoint_every"):
+            whole_number(f"run.{name}", getattr(self, name))
+        if self.stop_accuracy is not None and not 0.0 < self.stop_accuracy <= 1.0:
+            raise InputError(
+                f"run.stop_accuracy must lie in (0, 1], got {self.stop_accuracy}; it is the share "
+                "of test samples that are right"
+            )
+        whole_number("run.seed", self.seed, least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """Everything a run depends on."""
+
+    run: RunSection
+    policy: PolicySection
+    channel: ChannelSection = field(default_factory=ChannelSection)
+    uplink: UplinkSection = field(default_factory=UplinkSection)
+    data: DataSection = field(default_factory=DataSection)
+    training: TrainingSection = field(default_factory=TrainingSection)
+
+    def __post_init__(self) -> None:
+        sizes = {self.data.samples} if isinstance(self.data.samples, int) else {*self.data.samples}
+        if self.training.aggregator == "memory" and len(sizes) > 1:
+            raise InputError(
+                "training.aggregator: 'memory' gives every device the same weight, and "
+                "data.samples differ; use 'sum', or give all devices as many"
+            )
+
+    def changes(self) -> dict[str, dict[str, Any]]:
+        """What differs from the defaults; stays the same when new fields with defaults appear."""
+        given = self.as_dict()
+        defaults = Scenario(
+            run=RunSection(rounds=self.run.rounds, seed=self.run.seed),
+            policy=PolicySection(kind=self.policy.kind),
+        ).as_dict()
+        required = {"run": ("rounds", "seed"), "policy": ("kind",)}
+        different = {
+            section: {
+                name: value
+                for name, value in values.items()
+                if name in required.get(section, ()) or value != defaults[section].get(name)
+            }
+            for section, values in given.items()
+        }
+        return {section: values for section, values in different.items() if values}
+
+    def as_dict(self) -> dict[str, dict[str, Any]]:
+        """Plain values by section, as :func:`scenario_from` takes them; what is None is left out.
+
+        Infinity is written as the string "inf" and numbers of NumPy as Python's, so that the result
+        is strict JSON.
+        """
+        return {
+            section: {name: _plain(value) for name, value in values.items() if value is not None}
+            for section, values in dataclasses.asdict(self).items()
+        }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    return "inf" if value == math.inf else value
+
+
+def run_name(scenario: Scenario) -> str:
+    """A name for a run: what people would call it, and a hash of all that it depends on.
+
+    Example:
+        >>> table = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform", "draws": 5}}
+        >>> run_name(scenario_from(table))
+        'uniform-m5-seed1-1a65df225d'
+    """
+    content = json.dumps(scenario.changes(), sort_keys=True).encode()
+    digest = hashlib.sha256(content).hexdigest()[:10]
+    policy = scenario.policy.kind.replace(":", "-").replace("/", "-")
+    return f"{policy}-m{scenario.policy.draws}-seed{scenario.run.seed}-{digest}"
+
+
+def scenario_from(table: Mapping[str, Any]) -> Scenario:
+    """A scenario from plain values by section.
+
+    Example:
+        >>> scenario_from({"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform"}}).run.seed
+        1
+    """
+    return _build(Scenario, table, "")
+
+
+Built = TypeVar("Built")
+
+
+def differences(there: Mapping[str, Any], here: Scenario) -> Iterator[tuple[str, str, Any, Any]]:
+    """Where a scenario, as a manifest holds it, differs: section, field, its value, the other's."""
+    old, new = scenario_from(there).as_dict(), here.as_dict()
+    for section in new:
+        for name in sorted(old[section].keys() | new[section].keys()):
+            before, after = old[section].get(name), new[section].get(name)
+            if before != after:
+                yield section, name, before, after
+
+
+def checked_section(given: Any, where: str) -> Any:
+    """The section, refused unless it is one."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where} must be a section, [{where}], got {given!r}")
+    return given
+
+
+def _build(kind: type[Built], table: Mapping[str, Any], place: str) -> Built:
+    """A dataclass from a table of values, with a sentence for whatever does not fit."""
+    wanted = typing.get_type_hints(kind)
+    fields = {each.name: each for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for name in table:
+        if name not in fields:
+            raise UnknownNameError(place or "section", str(name), fields)
+    values = {}
+    for name, each in fields.items():
+        where = f"{place}.{name}" if place else name
+        if name in table:
+            values[name] = _value(table[name], wanted[name], where)
+        elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
+            raise InputError(f"{where} is missing; it has no default, so name it in the scenario")
+    return kind(**values)
+
+
+def _value(given: Any, wanted: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(wanted):
+        return _build(wanted, checked_section(given, where), where)  # type: ignore[arg-type]
+    options = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
+    if float in options and given == "inf":
+        return math.inf
+    if float in options and isinstance(given, int) and not isinstance(given, bool):
+        try:
+            return float(given)
+        except OverflowError:
+            raise InputError(f"{where} must be a number below 1e308, got a larger one") from None
+    if any(type(given) is option for option in options):
+        return given
+    if isinstance(given, list) and any(typing.get_origin(option) is tuple for option in options):
+        return tuple(_value(each, int, where) for each in given)
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+    listed = ["a list of them"] if any(typing.get_origin(each) is tuple for each in options) else []
+    allowed = " or ".join([*(names[each] for each in options if each in names), *listed])
+    raise InputError(f"{where} must be {allowed}, got {given!r}")

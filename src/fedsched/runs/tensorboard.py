@@ -1,0 +1,122 @@
+"""TensorBoard event files, written from the run log and from nothing else.
+
+    tensorboard/events.out.tfevents.*     beside the log in the run folder
+
+An event carries its round as the step and the simulated time as its clock, so the "relative" axis
+of TensorBoard is the radio clock. As events are a function of the log, a run that goes on after
+being stopped writes them anew, and none is there twice or missing.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Self, final
+
+from fedsched.errors import require
+from fedsched.runs.runlog import ROUNDS, read_manifest
+
+__all__ = ["EVENTS", "EventFollower", "events_are_current", "write_events"]
+
+EVENTS = "tensorboard"  # the folder within the run folder
+
+# Column of the log -> name of the scalar.
+_SCALARS = {
+    "test_accuracy": "test/accuracy",
+    "test_loss": "test/loss",
+    "train_loss": "train/loss",
+    "airtime_s": "uplink/airtime_s",
+    "mean_power_w": "uplink/mean_power_w",
+    "mean_inverse_probability": "schedule/mean_inverse_probability",
+}
+
+
+@final
+class EventFollower:
+    """Writes the events of a log that grows: each call of :meth:`follow` those of the new rounds.
+
+    Rounds without a value, such as the accuracy between two evaluations, have no event.
+    """
+
+    def __init__(self, folder: Path, *, computation_s: float) -> None:
+        """Begin the events of a run folder anew; what was there is dropped.
+
+        Args:
+            folder: the run folder; its log need not be there yet.
+            computation_s: of a round, on top of its airtime.
+        """
+        self._arrow = require("pyarrow", extra="tensorboard", purpose="reading run logs")
+        # Asked for by name: torch's module is there without it, and fails to be imported.
+        require("tensorboard", extra="tensorboard", purpose="logging to TensorBoard")
+        board = require("torch.utils.tensorboard", extra="torch", purpose="logging to TensorBoard")
+        for old in _event_files(folder):
+            # Emptied first and removed the next time: a TensorBoard that is open stays with a file
+            # that is gone and looks no further.
+            if old.stat().st_size > 0:
+                os.truncate(old, 0)
+            else:
+                old.unlink()
+        self._log = folder / ROUNDS
+        self._read_bytes = 0
+        self._schema: Any = None
+        self._computation_s = computation_s
+        self._airtime_s = 0.0
+        # Tells a TensorBoard that is open to drop what it has read from round 0 on.
+        self._writer = board.SummaryWriter(str(folder / EVENTS), purge_step=0)
+
+    def follow(self) -> None:
+        """Write what the log has gained since the last call; it is on disk when this returns."""
+        with self._log.open("rb") as file:
+            file.seek(self._read_bytes)
+            while True:
+                try:
+                    message = self._arrow.ipc.read_message(file)
+                except EOFError:
+                    break
+                if self._schema is None:
+                    self._schema = self._arrow.ipc.read_schema(message)
+                else:
+                    self._write(self._arrow.ipc.read_record_batch(message, self._schema))
+            self._read_bytes = file.tell()
+        self._writer.flush()
+
+    def _write(self, batch: Any) -> None:
+        for row in batch.select(["round", "device", *_SCALARS]).to_pylist():
+            step = row["round"]
+            self._airtime_s += row["airtime_s"]
+            clock_s = self._airtime_s + self._computation_s * (step + 1)
+            values = {name: row[column] for column, name in _SCALARS.items()}
+            values["uplink/simulated_time_s"] = clock_s
+            values["schedule/devices"] = len(row["device"])
+            for name, value in values.items():
+                if value == value:  # not measured in this round
+                    self._writer.add_scalar(name, value, step, walltime=clock_s)
+
+    def close(self) -> None:
+        """End the event file."""
+        self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def write_events(folder: Path) -> None:
+    """Write the events of a run folder as it stands, in place of those that are there."""
+    computation_s = float(read_manifest(folder)["scenario"]["uplink"]["computation_s"])
+    with EventFollower(folder, computation_s=computation_s) as events:
+        events.follow()
+
+
+def events_are_current(folder: Path) -> bool:
+    """Whether a run folder has events, written after the last rounds of its log were.
+
+    They are not if the run was finished without being asked for events.
+    """
+    files = [path.stat() for path in _event_files(folder)]
+    written_ns = max((file.st_mtime_ns for file in files if file.st_size > 0), default=-1)
+    return written_ns >= (folder / ROUNDS).stat().st_mtime_ns
+
+
+def _event_files(folder: Path) -> list[Path]:
+    return sorted((folder / EVENTS).glob("events.out.tfevents.*"))

@@ -1,0 +1,165 @@
+"""Figures: one look for all, readable in print and by colour-blind readers."""
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsched.analysis.curves import Curve
+from fedsched.analysis.tally import ScheduleTally
+from fedsched.errors import require
+from fedsched.files import atomic_path, output_path
+
+__all__ = [
+    "FIGURE_SUFFIXES",
+    "PALETTE",
+    "accuracy_figure",
+    "plain_ticks",
+    "plot_cohort_sizes",
+    "plot_power",
+    "plot_selection",
+    "save_figure",
+    "schedule_figure",
+    "subplots",
+]
+
+FIGURE_SUFFIXES = (".png", ".svg", ".html")
+
+# Okabe and Ito's colours, told apart with any common colour blindness; the order avoids yellow
+# beside white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+_STYLE = {
+    "figure.dpi": 110,
+    "font.size": 9.5,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#d9d9d9",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "legend.frameon": False,
+    "svg.hashsalt": "fedsched",  # the same figure gives the same bytes
+    "svg.fonttype": "none",
+}
+
+
+@contextmanager
+def subplots(
+    rows: int, columns: int, *, width: float, height: float
+) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """A figure and its axes, shape (rows, columns), in the house style; size in inches."""
+    matplotlib = require("matplotlib", extra="report", purpose="drawing figures")
+    figure_module = require("matplotlib.figure", extra="report", purpose="drawing figures")
+    with matplotlib.rc_context({**_STYLE, "axes.prop_cycle": matplotlib.cycler(color=PALETTE)}):
+        figure = figure_module.Figure(figsize=(width, height), layout="constrained")
+        yield figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def plain_ticks(axis: Any) -> None:
+    """Numbers such as 0.5 and 200 on logarithmic axes, not powers of ten."""
+    ticker = require("matplotlib.ticker", extra="report", purpose="drawing figures")
+    plain = ticker.FuncFormatter(lambda value, _: f"{value:g}")
+    for each in (axis.xaxis, axis.yaxis):
+        each.set_major_formatter(plain)
+        each.set_minor_locator(ticker.LogLocator(subs=(1.2, 1.5, 2.0, 3.0, 5.0)))
+        each.set_minor_formatter(plain)
+
+
+def save_figure(figure: Any, path: str | Path) -> Path:
+    """Write a figure as PNG, SVG, or a page that holds the SVG; the ending chooses."""
+    matplotlib = require("matplotlib", extra="report", purpose="drawing figures")
+    target = output_path("plot", path, FIGURE_SUFFIXES)
+    kind = "png" if target.suffix.lower() == ".png" else "svg"
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    with atomic_path(target) as aside, matplotlib.rc_context(_STYLE):
+        figure.savefig(aside, format=kind, metadata=metadata)
+        if target.suffix.lower() == ".html":
+            svg = aside.read_text(encoding="utf-8")
+            aside.write_text(
+                '<!doctype html><html lang="en"><meta charset="utf-8">'
+                '<meta name="viewport" content="width=device-width">'
+                f"<title>{html.escape(target.stem)}</title>"
+                "<style>svg{max-width:100%;height:auto}body{margin:1rem}</style>"
+                f"{svg[svg.index('<svg') :]}</html>\n",
+                encoding="utf-8",
+            )
+    return target
+
+
+def schedule_figure(
+    by_v: Mapping[str, ScheduleTally], by_policy: Mapping[str, ScheduleTally], *, budget_w: float
+) -> Any:
+    """The paper's scheduling figures: power over rounds, selection by device, cohort size."""
+    with subplots(1, 3, width=13.5, height=4.2) as (figure, axes):
+        power, selection, size = axes[0]
+        plot_power(power, by_v, budget_w=budget_w)
+        plot_selection(selection, by_policy)
+        plot_cohort_sizes(size, by_policy)
+        return figure
+
+
+def plot_power(axis: Any, tallies: Mapping[str, ScheduleTally], *, budget_w: float) -> None:
+    """Time-average power over rounds, of the mean device (bold) and of the worst (thin)."""
+    for label, tally in tallies.items():
+        rounds = np.arange(1, tally.rounds + 1)
+        (line,) = axis.plot(rounds, tally.mean_power_w, label=label)
+        axis.plot(rounds, tally.worst_power_w, color=line.get_color(), linewidth=0.8, alpha=0.6)
+    axis.axhline(budget_w, color="#555555", linestyle="--", linewidth=1.0, label="budget")
+    axis.set(xscale="log", yscale="log", xlabel="round", ylabel="time-average power P q (W)",
+             title="Effect of V (bold: mean device, thin: worst)")  # fmt: skip
+    axis.legend(fontsize=8.5)
+
+
+def plot_selection(axis: Any, tallies: Mapping[str, ScheduleTally]) -> None:
+    """How often each device takes part."""
+    for label, tally in tallies.items():
+        frequency = tally.selection_frequency
+        axis.plot(np.arange(1, len(frequency) + 1), frequency, label=label, linewidth=1.2)
+    axis.set(xlabel="device (weakest channel first in the heterogeneous setting)",
+             ylabel="selections per round", title="Selection frequency")  # fmt: skip
+    if any(tally.selection_frequency.any() for tally in tallies.values()):
+        axis.set_yscale("log")
+    axis.legend(fontsize=8.5)
+
+
+def plot_cohort_sizes(axis: Any, tallies: Mapping[str, ScheduleTally]) -> None:
+    """How often a round has how many devices."""
+    width = 0.8 / max(len(tallies), 1)
+    for place, (label, tally) in enumerate(tallies.items()):
+        share = tally.size_distribution
+        at = np.arange(len(share)) + (place - (len(tallies) - 1) / 2) * width
+        axis.bar(at, share, width=width, label=label)
+    axis.set(xlabel="devices in a round", ylabel="share of rounds", title="Devices a round")
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.legend(fontsize=8.5)
+
+
+def accuracy_figure(
+    curves: Mapping[int, Mapping[str, Sequence[Curve]]],
+    *,
+    target: float,
+    computation_s: float = 0.0,
+) -> Any:
+    """Accuracy over simulated time, one panel for each number of draws, one line a seed."""
+    with subplots(1, len(curves), width=4.4 * len(curves), height=3.8) as (figure, axes):
+        for axis, (draws, by_policy) in zip(axes[0], curves.items(), strict=True):
+            for color, (policy, seeds) in zip(PALETTE, by_policy.items(), strict=False):
+                for place, curve in enumerate(seeds):
+                    label = policy if place == 0 else None
+                    axis.plot(curve.time_s(computation_s), curve.value, color=color, label=label,
+                              linewidth=1.3, alpha=0.9)  # fmt: skip
+            axis.axhline(target, color="#555555", linestyle="--", linewidth=1.0,
+                         label=f"target {target:g}")  # fmt: skip
+            axis.set(xlabel="simulated time (s)", title=f"m = {draws} draws a round", xscale="log")
+            axis.legend(loc="lower right", fontsize=8.5)
+        axes[0][0].set_ylabel("test accuracy")
+        return figure

@@ -1,0 +1,119 @@
+import math
+
+import pytest
+
+from fedsched.errors import InputError
+from fedsched.runs.scenario_file import expand, load_scenario
+
+LEAST = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "lyapunov"}}
+
+
+def written(folder, text):
+    path = folder / "scenario.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_gives_the_values_it_names(tmp_path):
+    path = written(
+        tmp_path,
+        """
+        [run]
+        rounds = 12
+        seed = 7
+        [policy]
+        kind = "lyapunov"
+        lam = 10
+        [data]
+        alpha = inf
+        [uplink]
+        bits = 1000
+        access = "parallel"
+        """,
+    )
+    scenario = load_scenario(path)
+    assert scenario.run.rounds == 12
+    assert scenario.policy.lam == 10.0
+    assert isinstance(scenario.policy.lam, float)
+    assert scenario.data.alpha == math.inf
+    assert scenario.uplink.bits == 1000.0
+    assert scenario.uplink.access == "parallel"
+
+
+def test_a_file_that_is_not_toml_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"scenario\.toml' is not valid TOML: .*line 1"):
+        load_scenario(written(tmp_path, "[run\nrounds = 5"))
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path):
+    path = tmp_path / "scenario.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="is not valid TOML"):
+        load_scenario(path)
+
+
+@pytest.mark.parametrize("name", ["missing.toml", ""])
+def test_a_missing_file_and_a_folder_are_refused(tmp_path, name):
+    with pytest.raises(InputError, match=r"cannot be read: (No such file|Is a directory)"):
+        load_scenario(tmp_path / name)
+
+
+def test_a_policy_given_beside_the_file_finds_its_own_fields_there(tmp_path):
+    text = "[run]\nrounds = 5\nseed = 1\n[policy]\nkind = 'uniform'\ncandidates = 7\nv = 3\n"
+    path = written(tmp_path, text)
+    assert load_scenario(path).policy.candidates is None  # uniform has no use for it
+    fedcs = load_scenario(path, policy={"kind": "fedcs"}).policy
+    assert (fedcs.candidates, fedcs.v) == (7, 100.0)  # without queues it has no use for v
+    turns = {"kind": "round-robin", "power": "queue"}
+    assert load_scenario(path, policy=turns).policy.v == 3.0
+    swept = written(tmp_path, text + "[sweep]\npolicy = ['full']\n")
+    with pytest.raises(InputError, match=r"sweeps policy\.kind, which is given here as 'fedcs'"):
+        load_scenario(swept, policy={"kind": "fedcs"})
+
+
+def test_a_sweep_is_the_product_of_its_lists_without_repeats():
+    table = {
+        "run": {"rounds": 5},
+        "policy": {},
+        "sweep": {"policy": ["lyapunov", "uniform"], "lambda": [1, 10], "m": [1, 5], "seeds": [1]},
+    }
+    found = [(s.policy.kind, s.policy.draws, s.policy.lam) for s in expand(table)]
+    assert len(found) == len(set(found)) == 6
+    assert {lam for kind, _, lam in found if kind == "uniform"} == {100.0}
+
+
+def test_any_field_is_swept_by_its_dotted_name_quoted_or_not():
+    base = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform"}}
+    for sweep in ({"training.steps": [1, 2]}, {"training": {"steps": [1, 2]}}):
+        assert [s.training.steps for s in expand({**base, "sweep": sweep})] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "sentence"),
+    [
+        ({"lambd": [1]}, "did you mean 'lambda'"),
+        ({"m": 5}, r"sweep\.policy\.draws must be a list"),
+        ({"m": []}, r"sweep\.policy\.draws must be a list"),
+        ({"training.stepz": [1]}, "did you mean 'steps'"),
+    ],
+)
+def test_a_bad_sweep_is_refused(sweep, sentence):
+    base = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform"}}
+    with pytest.raises(InputError, match=sentence):
+        expand({**base, "sweep": sweep})
+
+
+@pytest.mark.parametrize("section", [5, "lyapunov", [{"kind": "lyapunov"}]])
+def test_a_section_that_is_no_table_is_refused_under_a_sweep_as_well(section):
+    base = {"run": {"rounds": 5, "seed": 1}, "policy": section}
+    for sweep in ({"sweep": {"m": [1, 2]}}, {}):
+        with pytest.raises(InputError, match=r"policy must be a section, \[policy\], got"):
+            expand({**base, **sweep})
+
+
+def test_a_field_is_swept_once():
+    table = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform"}}
+    with pytest.raises(InputError, match=r"sweep.draws gives policy.draws a second list, \[5\]"):
+        expand({**table, "sweep": {"m": [1, 2], "draws": [5]}})
+    with pytest.raises(InputError, match=r"sweep.policy gives policy.draws a second list"):
+        expand({**table, "sweep": {"m": [1, 2], "policy": {"draws": [5]}}})
