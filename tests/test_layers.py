@@ -13,7 +13,8 @@ ENTRY_POINTS = ("cli", "flower")
 # What each part may import from the package, besides itself: a part, or one module of it. A part
 # that is not named here stands above the layers and may import anything but the entry points.
 #
-#   errors, randomness, values, files, imports    what all parts share
+#   errors, randomness, values, files,
+#   imports, clock                                what all parts share
 #   core                                          numerics alone
 #   radio                                         channels, traces, access
 #   policies                                      budgets, designs and who takes part, over a radio
@@ -24,20 +25,21 @@ ENTRY_POINTS = ("cli", "flower")
 #   views                                         figures and pages of what the analysis found
 #   theory  paper                                 ask of many runs
 #   cli  flower                                   on top
-FOUNDATION = {"errors", "values", "randomness", "files", "imports"}
+FOUNDATION = {"errors", "values", "randomness", "files", "imports", "clock"}
 ALLOWED = {
     "errors": set(),
     "randomness": {"errors"},
     "values": {"errors", "randomness"},
     "files": {"errors"},
     "imports": {"errors"},
+    "clock": set(),
     "core": {"errors", "values"},
     "radio": {"core", *FOUNDATION},
     "policies": {"core", *FOUNDATION, "radio"},
     "learning": {"core", *FOUNDATION},
     "rounds": {"core", *FOUNDATION, *LAYERS},
     "runs": {"core", *FOUNDATION, *LAYERS, "rounds"},
-    "analysis": {"core", *FOUNDATION, "runs.runlog"},
+    "analysis": {"core", *FOUNDATION, "runs.runlog", "runs.manifest"},
     "views": {"core", *FOUNDATION, "analysis"},
 }
 # Who may import torch when it is itself imported.

@@ -10,7 +10,14 @@ from typing import IO
 
 from fedsched.errors import InputError
 
-__all__ = ["alone", "atomic_path", "output_folder", "output_path"]
+__all__ = [
+    "alone",
+    "atomic_path",
+    "output_folder",
+    "output_path",
+    "refuse_link",
+    "remove_leftovers",
+]
 
 _LOCK_POLL_S = 0.2
 
@@ -59,9 +66,12 @@ def _check_named(field: str, path: str | Path) -> None:
 def atomic_path(target: Path) -> Iterator[Path]:
     """A temporary neighbour of ``target`` that replaces it when the block ends without error.
 
-    The data reach the disk before the name does, so a crash leaves the old file or the new one.
+    The data reach the disk before the name does, so a crash leaves the old file or the new one. A
+    process that was killed while it wrote leaves the neighbour, which the next one removes.
     """
+    remove_leftovers(target.parent, target.name)
     aside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    aside.unlink(missing_ok=True)  # it may be a link
     try:
         yield aside
         with aside.open("rb+") as file:
@@ -71,11 +81,41 @@ def atomic_path(target: Path) -> Iterator[Path]:
         aside.unlink(missing_ok=True)
 
 
+def remove_leftovers(folder: Path, name: str = "") -> None:
+    """Remove what killed processes had begun to write in a folder, of all files or of one."""
+    for path in folder.glob(f".{name or '*'}.*.part"):
+        process = path.name.split(".")[-2]
+        if process.isdigit() and not _lives(int(process)):
+            path.unlink(missing_ok=True)
+
+
+def _lives(process: int) -> bool:
+    if os.name != "posix":  # elsewhere the question would end the process
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def refuse_link(path: Path) -> Path:
+    """The path, unless it is a link: what it points to is not ours to write."""
+    if path.is_symlink():
+        raise InputError(
+            f"{str(path)!r} is a link to {str(path.readlink())!r}, and only files in the folder "
+            "itself are written; remove the link"
+        )
+    return path
+
+
 @contextmanager
 def alone(folder: Path, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the folder against a second process that would run it at the same time."""
     until = time.monotonic() + wait_s
-    with (folder / ".lock").open("w") as lock:
+    with refuse_link(folder / ".lock").open("a") as lock:
         while not _locked(lock):
             if time.monotonic() >= until:
                 raise InputError(

@@ -7,7 +7,7 @@ from tests.runs.report_runs import manifest, table, write_grid, write_run
 
 from fedsched.analysis.collect import collect_runs
 from fedsched.errors import InputError
-from fedsched.runs.runlog import MANIFEST, MODEL, ROUNDS
+from fedsched.runs.manifest import MANIFEST, MODEL, ROUNDS
 
 
 def names(found):

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from fedsched.cli.advise import command
 from fedsched.errors import InputError
 from fedsched.runs.experiment import run as train
-from fedsched.runs.runlog import MANIFEST
+from fedsched.runs.manifest import MANIFEST
 from fedsched.runs.scenario import run_name
 from fedsched.runs.scenario_file import load_scenarios
 

@@ -8,7 +8,8 @@ from fedsched.cli.pack import command
 from fedsched.errors import InputError
 from fedsched.runs.checkpoint import rounds_done
 from fedsched.runs.experiment import run
-from fedsched.runs.runlog import MODEL, read_run
+from fedsched.runs.manifest import MODEL
+from fedsched.runs.runlog import read_run
 from fedsched.runs.scenario import scenario_from
 
 
@@ -29,8 +30,9 @@ def test_a_packed_run_reads_the_same_and_has_no_model(tmp_path):
         assert small.table.select(exact).equals(whole.table.select(exact))
         assert small.finished == whole.finished
         assert not (tmp_path / "small" / folder.name / MODEL).exists()
-        kept = {k: v for k, v in small.manifest.items() if k != "packed_finished"}
+        kept = {k: v for k, v in small.manifest.items() if k in whole.manifest}
         assert kept == whole.manifest
+        assert small.manifest.keys() - kept.keys() == {"packed_finished", "packed_sha256", "sha256"}
 
 
 def test_runs_are_not_packed_over_themselves(tmp_path):

@@ -1,6 +1,8 @@
 """Run folders for the tests of the report: made up, seeded, in the format of the run log."""
 
 import copy
+import hashlib
+import io
 import json
 from pathlib import Path
 
@@ -8,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from fedsched.randomness import stream
-from fedsched.runs.runlog import MANIFEST, MODEL, ROUNDS, SCHEMA, RunLog
+from fedsched.runs.manifest import MANIFEST, MODEL, ROUNDS, SCHEMA
+from fedsched.runs.runlog import FINISHED, RunLog
 
 SCENARIO = {
     "channel": {"devices": 20, "kind": "heterogeneous"},
@@ -85,6 +88,31 @@ def write_run(folder, about, rows, *, finished=True):
         writer.write_table(rows)
     if finished:
         (folder / MODEL).write_bytes(b"")
+    return folder
+
+
+def as_of_an_earlier_version(folder):
+    """Take the names of the run and the checksums off a run folder: earlier versions wrote none."""
+    about = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    about = {name: value for name, value in about.items() if name not in ("run", "sha256")}
+    (folder / MANIFEST).write_text(json.dumps(about, indent=2, sort_keys=True), encoding="utf-8")
+    (folder / FINISHED).unlink(missing_ok=True)
+    with pa.ipc.open_stream((folder / ROUNDS).read_bytes()) as reader:
+        schema = reader.schema.with_metadata({"fedsched.schema": str(SCHEMA)})
+        batches = [pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in reader]
+    content = b"".join(bytes(each.serialize()) for each in (schema, *batches))
+    shift = len(content) - (folder / ROUNDS).stat().st_size
+    (folder / ROUNDS).write_bytes(content)
+    for path in sorted(folder.glob("checkpoint-*.npz")):
+        with np.load(path) as arrays:
+            kept = {name: arrays[name] for name in arrays.files}
+        state = json.loads(str(kept.pop("about")))
+        state = {"round": state["round"], "log_length": state["log_length"] + shift,
+                 "airtime_s": state["airtime_s"]}  # fmt: skip
+        packed = io.BytesIO()
+        np.savez(packed, about=np.array(json.dumps(state)), **kept)
+        digest = hashlib.sha256(packed.getvalue()).hexdigest()
+        path.write_bytes(digest.encode() + b"\n" + packed.getvalue())
     return folder
 
 

@@ -1,15 +1,19 @@
 """A replay over another channel is the run over that channel, to the bit."""
 
 import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.runs.report_runs import as_of_an_earlier_version
 
 from fedsched.errors import InputError, RunLogError
 from fedsched.learning.local import LocalTrainer
 from fedsched.runs.checkpoint import read_checkpoint, rounds_done
 from fedsched.runs.experiment import run
-from fedsched.runs.runlog import MODEL, ROUNDS, pack_run, read_manifest, read_run
+from fedsched.runs.manifest import MODEL, ROUNDS, read_manifest
+from fedsched.runs.pack import pack_run
+from fedsched.runs.runlog import read_run
 from fedsched.runs.scenario import scenario_from
 
 
@@ -135,7 +139,7 @@ def test_the_first_cohort_that_differs_is_named(trained, tmp_path):
 def test_equal_devices_with_other_weights_are_not_the_same_training(trained, tmp_path):
     altered = tmp_path / "altered"
     shutil.copytree(trained, altered)
-    log = read_run(trained)
+    log = read_run(as_of_an_earlier_version(altered))  # of which no checksum says it was altered
     weights = log.lists("weight")
     weights[7][0] *= 1 + 2**-52
     place = log.table.column_names.index("weight")
@@ -185,5 +189,14 @@ def test_a_log_shorter_than_its_checkpoint_is_refused(trained, tmp_path):
     (tmp_path / "cut" / MODEL).unlink()  # of a run that goes on, a last batch may be unfinished
     with (tmp_path / "cut" / ROUNDS).open("rb+") as log:
         log.truncate((tmp_path / "cut" / ROUNDS).stat().st_size - 100)
+    with pytest.raises(RunLogError, match=r"rounds.arrows' is damaged .* in the last checkpoint"):
+        run(scenario(channel="homogeneous"), tmp_path / "new", training_of=tmp_path / "cut")
+
+
+def test_a_log_of_an_earlier_version_shorter_than_its_checkpoint_is_refused(trained, tmp_path):
+    cut = as_of_an_earlier_version(Path(shutil.copytree(trained, tmp_path / "cut")))
+    (cut / MODEL).unlink()
+    with (cut / ROUNDS).open("rb+") as log:
+        log.truncate((cut / ROUNDS).stat().st_size - 100)
     with pytest.raises(RunLogError, match=r"is damaged: it has .* rounds and its checkpoint"):
         run(scenario(channel="homogeneous"), tmp_path / "new", training_of=tmp_path / "cut")

@@ -5,18 +5,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.runs.report_runs import as_of_an_earlier_version
 
 from fedsched.errors import RunLogError
-from fedsched.runs.runlog import (
-    MANIFEST,
-    MODEL,
-    ROUNDS,
-    SCHEMA,
-    LogWriter,
-    read_manifest,
-    read_run,
-    write_manifest,
-)
+from fedsched.runs.manifest import MANIFEST, MODEL, ROUNDS, SCHEMA, read_manifest, write_manifest
+from fedsched.runs.runlog import read_run
+from fedsched.runs.writer import LogWriter
 from fedsched.values import Cohort, Decision, Plan, ScheduledRound, TrainedRound
 
 DEVICES = 25
@@ -49,10 +43,15 @@ def trained(number, members=(1, 4), **changes):
     return TrainedRound(scheduled=scheduled, **(given | changes))
 
 
+def begun(folder):
+    """A new log, which names the run of its manifest."""
+    return LogWriter(folder, run=read_manifest(folder)["run"])
+
+
 def filled(folder, batches=(2, 1, 3)):
     """A log of a few batches; returns its length after the schema and after each batch."""
     write_manifest(folder, {"run": {"seed": 3}}, {"update_bits": 32.0})
-    log = LogWriter(folder, length=0)
+    log = begun(folder)
     lengths, number = [log.length], 0
     for rounds in batches:
         for _ in range(rounds):
@@ -126,7 +125,7 @@ def test_the_summaries_of_a_row_are_means_over_devices(tmp_path):
 
 def test_a_round_without_members_has_empty_lists(tmp_path):
     write_manifest(tmp_path, {}, {})
-    log = LogWriter(tmp_path, length=0)
+    log = begun(tmp_path)
     log.add(trained(0, members=(), train_loss=np.nan), airtime_s=0.0)
     log.flush()
     read = read_run(tmp_path)
@@ -174,6 +173,7 @@ def test_a_log_that_is_not_there_is_refused(tmp_path):
 
 def test_a_finished_run_has_no_batch_that_is_still_being_written(tmp_path):
     filled(tmp_path)
+    as_of_an_earlier_version(tmp_path)
     path = tmp_path / ROUNDS
     path.write_bytes(path.read_bytes()[:-9])
     assert read_run(tmp_path).rounds == 3
@@ -184,6 +184,7 @@ def test_a_finished_run_has_no_batch_that_is_still_being_written(tmp_path):
 
 def test_a_run_that_ends_while_its_log_is_read_is_not_taken_for_finished(tmp_path, monkeypatch):
     filled(tmp_path)
+    as_of_an_earlier_version(tmp_path)
     real = Path.read_bytes
 
     def read_then_finish(self):
@@ -198,7 +199,7 @@ def test_a_run_that_ends_while_its_log_is_read_is_not_taken_for_finished(tmp_pat
 
 def test_rounds_out_of_order_are_refused(tmp_path):
     write_manifest(tmp_path, {}, {})
-    log = LogWriter(tmp_path, length=0)
+    log = begun(tmp_path)
     for number in (0, 2):
         log.add(trained(number), airtime_s=0.0)
     log.flush()
@@ -238,7 +239,7 @@ def test_a_log_of_an_earlier_version_keeps_its_columns_when_it_goes_on(tmp_path)
 
 def test_a_count_of_zero_starts_the_log_anew(tmp_path):
     filled(tmp_path)
-    LogWriter(tmp_path, length=0)
+    begun(tmp_path)
     assert read_run(tmp_path).rounds == 0
 
 

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
+from tests.runs.report_runs import as_of_an_earlier_version
 
 from fedsched.errors import InputError, RunLogError
 from fedsched.learning.dataset import load_dataset
 from fedsched.learning.partition import Partition, index_by_class
 from fedsched.runs.experiment import run
-from fedsched.runs.runlog import MODEL, pack_run
+from fedsched.runs.manifest import MODEL
+from fedsched.runs.pack import pack_run
 from fedsched.runs.scenario import scenario_from
 from fedsched.theory.runs import bound_of_run
 
@@ -63,6 +65,7 @@ def test_what_has_no_bound_is_refused(folder, tmp_path):
         bound_of_run(tmp_path / "open")
     manifest = tmp_path / "open" / "manifest.json"
     (tmp_path / "open" / MODEL).write_bytes((folder / MODEL).read_bytes())
+    as_of_an_earlier_version(tmp_path / "open")
     manifest.write_text(manifest.read_text().replace('"lam": 100.0', '"lam": 7.0'))
     with pytest.raises(RunLogError, match="scheduled otherwise"):
         bound_of_run(tmp_path / "open")

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from fedsched.analysis.curves import Curve, curve_of, training_loss
 from fedsched.analysis.groups import group_runs
 from fedsched.errors import FedschedError, InputError, MissingExtraError, RunLogError
-from fedsched.runs.runlog import MANIFEST, PACKED, ROUNDS, RunLog, read_run
+from fedsched.runs.manifest import MANIFEST, PACKED, ROUNDS
+from fedsched.runs.runlog import RunLog, read_run
 
 __all__ = [
     "Collection",

@@ -19,7 +19,7 @@ from rich.table import Table
 from fedsched.errors import FedschedError
 from fedsched.runs.checkpoint import rounds_done
 from fedsched.runs.engines import Job, run_jobs
-from fedsched.runs.runlog import MODEL
+from fedsched.runs.manifest import MODEL
 
 __all__ = [
     "end_with",

@@ -9,14 +9,9 @@ from fedsched.analysis.collect import find_runs
 from fedsched.errors import InputError
 from fedsched.files import output_folder
 from fedsched.runs.checkpoint import rounds_done
-from fedsched.runs.runlog import (
-    MANIFEST,
-    PACKED,
-    PACKED_ROUNDS,
-    RunLog,
-    pack_run,
-    read_manifest,
-)
+from fedsched.runs.manifest import MANIFEST, MODEL, PACKED, PACKED_ROUNDS, read_manifest
+from fedsched.runs.pack import pack_run
+from fedsched.runs.runlog import RunLog
 
 __all__ = ["command"]
 
@@ -59,9 +54,11 @@ def _check_free(place: Path, log: RunLog) -> None:
     if not (place / MANIFEST).is_file():
         return
     there = read_manifest(place)
-    # A copy that has gone on is a run of its own, and one that can must not lose its checkpoint.
+    # A copy that has gone on is a run of its own, and one that can must not lose its checkpoint. A
+    # copy that was interrupted may have none yet.
     apart = place.resolve() != log.folder.resolve()
-    copy = PACKED in there or (apart and there.get(PACKED_ROUNDS) == rounds_done(place))
+    gone_on = (place / MODEL).exists() or rounds_done(place) > there.get(PACKED_ROUNDS, -1)
+    copy = PACKED in there or (apart and not gone_on)
     if not copy or there["scenario"] != log.manifest["scenario"]:
         raise InputError(
             f"out: {str(place)!r} holds a run, and not a packed copy of {str(log.folder)!r}, which "

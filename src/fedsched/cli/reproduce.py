@@ -20,7 +20,8 @@ from fedsched.files import atomic_path, output_folder
 from fedsched.paper.scales import SCALES, Scale, make_scale
 from fedsched.paper.targets import TARGETS, Product
 from fedsched.runs.engines import ENGINES, Job, check_engine
-from fedsched.runs.runlog import MANIFEST, RunLog, read_run
+from fedsched.runs.manifest import MANIFEST
+from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, run_name
 from fedsched.views.figures import save_figure
 

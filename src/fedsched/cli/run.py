@@ -12,7 +12,8 @@ from fedsched.core.checks import whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.files import output_folder
 from fedsched.runs.engines import ENGINES, Job, check_engine
-from fedsched.runs.runlog import MANIFEST, RunLog, read_manifest, read_run
+from fedsched.runs.manifest import MANIFEST, read_manifest
+from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, run_name, scenario_from
 from fedsched.runs.scenario_file import is_sweep, load_scenarios
 

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, final
-from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import InputError
-from fedsched.files import alone, atomic_path, output_folder
 from fedsched.flower.model import Arrays
 from fedsched.policies import PolicyState
-from fedsched.runs.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from fedsched.runs.runlog import MANIFEST, MODEL, LogWriter, read_manifest, write_manifest
+from fedsched.runs import folder as runs
+from fedsched.runs.checkpoint import Checkpoint
+from fedsched.runs.manifest import MANIFEST, read_manifest
 from fedsched.values import TrainedRound
 
 __all__ = ["RunFolder", "Saved"]
@@ -46,21 +45,17 @@ class RunFolder:
     """
 
     def __init__(self, folder: Path, scenario: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-        self._folder, self._scenario, self._about = output_folder("folder", folder), scenario, about
-        self._airtime_s = 0.0
+        self._path, self._scenario, self._about = folder, scenario, about
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(alone(self._folder, _WAIT_S))
-            if (self._folder / MANIFEST).is_file():
+            self._folder = stack.enter_context(runs.RunFolder.held("folder", self._path, _WAIT_S))
+            if begun := (self._folder.path / MANIFEST).is_file():
                 self._check_same()
-            write_manifest(self._folder, self._scenario, self._about)
-            self._checkpoint = read_checkpoint(self._folder)
-            length = 0 if self._checkpoint is None else self._checkpoint.log_length
-            self._log = LogWriter(self._folder, length=length)
-            if self._checkpoint is not None:
-                self._airtime_s = self._checkpoint.airtime_s
-            (self._folder / MODEL).unlink(missing_ok=True)  # it is not finished until it says so
+                self._folder.reopen(self._scenario)  # it is not finished until it says so
+            self._checkpoint = self._folder.open(self._scenario, self._about)
+            if not begun:
+                self._folder.describe(self._scenario, self._about)
             self._stack = stack.pop_all()  # a folder that is refused is let go at once
         return self
 
@@ -73,7 +68,7 @@ class RunFolder:
         self._stack.close()
 
     def _check_same(self) -> None:
-        there = read_manifest(self._folder)
+        there = read_manifest(self._folder.path)
         for section, values in self._scenario.items():
             old = dict(there["scenario"].get(section, {}))
             for name in sorted(old.keys() | values.keys()):
@@ -85,7 +80,7 @@ class RunFolder:
     def _compare(self, name: str, old: object, new: object) -> None:
         if old != new:
             raise InputError(
-                f"folder: {str(self._folder)!r} holds a run with {name} = {old!r}, this one has "
+                f"folder: {str(self._path)!r} holds a run with {name} = {old!r}, this one has "
                 f"{new!r}; choose another folder or delete this one"
             )
 
@@ -110,27 +105,18 @@ class RunFolder:
         model: Arrays,
     ) -> None:
         """Write one round, and everything that the next one depends on."""
-        on_air_s = done.scheduled.airtime_s
-        self._log.add(done, on_air_s)
-        self._airtime_s += on_air_s
+        self._folder.add(done, done.scheduled.airtime_s)
         arrays = {f"model.{n:06d}": each for n, each in enumerate(model.values())}
-        write_checkpoint(
-            self._folder,
+        self._folder.save(
             Checkpoint(
                 round=done.scheduled.round + 1,
-                log_length=self._log.flush(),
-                airtime_s=self._airtime_s,
                 parameters=np.empty(0, dtype=np.float32),
                 policy=policy,
                 channel={},
                 memory={**memory, **arrays},
-            ),
+            )
         )
 
     def finish(self, model: Arrays) -> None:
         """Leave the model, by the names of its arrays."""
-        # What savez writes, but savez itself has no room for an array called "file".
-        with atomic_path(self._folder / MODEL) as aside, ZipFile(aside, "w") as archive:
-            for name, value in model.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                    np.lib.format.write_array(file, np.asarray(value), allow_pickle=False)
+        self._folder.finish(model)

@@ -1,7 +1,9 @@
 """Checkpoints: everything the next round depends on, under a checksum.
 
-A checkpoint is a NumPy archive behind one line with its SHA-256. Two are kept, so that one which
-was cut or altered costs the rounds since the one before it and nothing more.
+A checkpoint is a NumPy archive whose ZIP comment, its last bytes, is the SHA-256 of all bytes
+before it. It names its run, and the checksum of the log up to its round. Two are kept, so that one
+which was cut or altered costs the rounds since the one before it and nothing more. Those of earlier
+versions, with the checksum in a line before the archive, are read as well.
 """
 
 import hashlib
@@ -16,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.errors import RunLogError
 from fedsched.files import atomic_path
 
 __all__ = [
@@ -28,6 +31,8 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 _KEPT = 2
+_DIGEST = 64  # letters of a SHA-256
+_COMMENT = _DIGEST.to_bytes(2, "little")  # how a ZIP archive says that a comment of it follows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,12 +40,15 @@ class Checkpoint:
     """The state of a run between two rounds."""
 
     round: int  # the next round
-    log_length: int  # bytes of the log that belong to the rounds before it
-    airtime_s: float  # of those rounds
     parameters: NDArray[np.float32]
     policy: Mapping[str, NDArray[Any]]
     channel: Mapping[str, NDArray[Any]]
     memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # of training, by name
+    # What follows is the run folder's to say.
+    airtime_s: float = 0.0  # of the rounds before it
+    log_length: int = 0  # bytes of the log that belong to them
+    log_sha256: str = ""  # of those bytes; "" in one of an earlier version
+    run: str = ""  # whose state it is; likewise
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint, *, compressed: bool = False) -> Path:
@@ -52,6 +60,8 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, *, compressed: bool =
         "round": checkpoint.round,
         "log_length": checkpoint.log_length,
         "airtime_s": checkpoint.airtime_s.hex(),
+        "log_sha256": checkpoint.log_sha256,
+        "run": checkpoint.run,
     }
     arrays: dict[str, NDArray[Any]] = {"parameters": checkpoint.parameters}
     arrays |= {f"policy.{name}": value for name, value in checkpoint.policy.items()}
@@ -60,10 +70,9 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, *, compressed: bool =
     packed = io.BytesIO()
     save = np.savez_compressed if compressed else np.savez
     save(packed, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
-    content = packed.getvalue()
     path = folder / f"checkpoint-{checkpoint.round:09d}.npz"
     with atomic_path(path) as aside:
-        aside.write_bytes(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+        aside.write_bytes(_sealed(packed.getvalue()))
     # One of a later round was passed over as damaged; counted, it would push out a sound one.
     earlier = [other for other in _all(folder) if other < path]
     for other in _all(folder):
@@ -72,15 +81,27 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, *, compressed: bool =
     return path
 
 
-def read_checkpoint(folder: Path, *, before: int | None = None) -> Checkpoint | None:
-    """The newest checkpoint whose checksum holds, of a round below ``before``; None if none is."""
+def read_checkpoint(
+    folder: Path, *, before: int | None = None, run: str | None = None
+) -> Checkpoint | None:
+    """The newest checkpoint whose checksum holds; None if there is none.
+
+    Args:
+        folder: where they are.
+        before: only those of a round below it.
+        run: whose they must be: one that names another run is refused.
+    """
     found, damaged = None, []
     for path in reversed(_all(folder)):
         if before is not None and path.name >= f"checkpoint-{before:09d}.npz":
             continue
-        digest, _, content = path.read_bytes().partition(b"\n")
-        if hashlib.sha256(content).hexdigest().encode() == digest:
+        try:
+            content = _unsealed(path.read_bytes())
+        except FileNotFoundError:  # a run that goes on has newer ones
+            return read_checkpoint(folder, before=before, run=run)
+        if content is not None:
             found = _unpack(content)
+            _check_own(path, found, run)
             break
         damaged.append(path)
     # Told at the end, for only now it is known what takes their place.
@@ -92,6 +113,34 @@ def read_checkpoint(folder: Path, *, before: int | None = None) -> Checkpoint | 
     for path in damaged:
         _log.warning("%s does not match its checksum and is passed over; %s", path, instead)
     return found
+
+
+def _check_own(path: Path, found: Checkpoint, run: str | None) -> None:
+    if path.name != f"checkpoint-{found.round:09d}.npz":
+        raise RunLogError(
+            f"{str(path)!r} holds round {found.round}, so it was renamed; give it back its name, "
+            "or delete it"
+        )
+    if run is not None and found.run not in ("", run):
+        raise RunLogError(
+            f"{str(path)!r} belongs to the run {found.run}, and this folder is that of {run}; "
+            "bring it back to its own folder, or delete it"
+        )
+
+
+def _sealed(archive: bytes) -> bytes:
+    """A ZIP archive without a comment, with the checksum of its bytes as one."""
+    body = archive[: -len(_COMMENT)] + _COMMENT
+    return body + hashlib.sha256(body).hexdigest().encode()
+
+
+def _unsealed(content: bytes) -> bytes | None:
+    """The archive, if it matches its checksum, wherever that is."""
+    body, digest = content[:-_DIGEST], content[-_DIGEST:]
+    if not content.startswith(b"PK"):  # of an earlier version, or of none
+        digest, _, content = content.partition(b"\n")
+        body = content
+    return content if hashlib.sha256(body).hexdigest().encode() == digest else None
 
 
 def remove_checkpoints(folder: Path) -> None:
@@ -126,4 +175,6 @@ def _unpack(content: bytes) -> Checkpoint:
             policy=part("policy."),
             channel=part("channel."),
             memory=part("memory."),
+            log_sha256=about.get("log_sha256", ""),
+            run=about.get("run", ""),
         )

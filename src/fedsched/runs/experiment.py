@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedsched.errors import InputError, RunLogError
-from fedsched.files import alone, atomic_path, output_folder
+from fedsched.clock import elapsed_s
+from fedsched.errors import InputError
 from fedsched.learning.pool import AbstractTrainingPool, training_pool
 from fedsched.radio import AbstractChannel, make_channel
 from fedsched.rounds import ScheduleState, start, train
@@ -20,24 +21,11 @@ from fedsched.runs.assembly import (
     trainer_spec_of,
     training_of,
 )
-from fedsched.runs.checkpoint import (
-    Checkpoint,
-    read_checkpoint,
-    rounds_done,
-    write_checkpoint,
-)
+from fedsched.runs.checkpoint import Checkpoint, rounds_done
+from fedsched.runs.folder import RunFolder
+from fedsched.runs.manifest import LENGTH_FIELDS, MANIFEST, PACKED, read_manifest
 from fedsched.runs.replay import replay
-from fedsched.runs.runlog import (
-    MANIFEST,
-    MODEL,
-    PACKED,
-    ROUNDS,
-    LogWriter,
-    RunLog,
-    read_manifest,
-    read_run,
-    write_manifest,
-)
+from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, differences, scenario_from
 from fedsched.runs.tensorboard import EventFollower, events_are_current, write_events
 from fedsched.values import TrainedRound
@@ -45,7 +33,6 @@ from fedsched.values import TrainedRound
 __all__ = ["Progress", "run"]
 
 _LASTING = 5  # measurements in a row at or above ``run.stop_accuracy`` that end a run
-_LENGTH = (("run", "rounds"), ("run", "stop_accuracy"))  # fields that say only when a run ends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,45 +74,30 @@ def run(
         training_of: folder of a run whose cohorts and weights are the same over its own channel:
             what it has trained is taken over instead of trained again. See ``replay``.
     """
-    folder = output_folder("out", out)
-    with alone(folder, wait_s):
-        for leftover in folder.glob(".*.part"):  # of a process that was killed while writing
-            leftover.unlink(missing_ok=True)
-        if _begun(folder):
-            _check_same(folder, scenario)
-            if PACKED in read_manifest(folder):
-                return _packed(folder, scenario)
+    with RunFolder.held("out", out, wait_s) as folder:
+        if folder.begun:
+            _check_same(folder.path, scenario)
+            if PACKED in read_manifest(folder.path):
+                return _packed(folder.path, scenario)
             _set_length(folder, scenario)
-        if not (folder / MODEL).is_file():
+        if not folder.finished:
             channel = make_channel(scenario.channel.kind, scenario.channel.devices)
-            if training_of is not None and not rounds_done(folder):
+            if training_of is not None and not rounds_done(folder.path):
                 replay(scenario, folder, channel, training_of)
             spec = trainer_spec_of(scenario, channel.devices, torch_device)
             with (
-                _events(folder, scenario, tensorboard) as log_grew,
+                _events(folder.path, scenario, tensorboard) as log_grew,
                 training_pool(spec, workers) as pool,
             ):
                 _go_on(scenario, folder, channel, pool, progress, log_grew)
-        elif tensorboard and not events_are_current(folder):
-            write_events(folder)
-    return read_run(folder)
-
-
-def _begun(folder: Path) -> bool:
-    """Whether a folder holds any round; one whose run failed before the first is free again."""
-    if not (folder / MANIFEST).is_file():
-        return False
-    if (folder / MODEL).is_file() or rounds_done(folder) or PACKED in read_manifest(folder):
-        return True
-    try:
-        return (folder / ROUNDS).is_file() and read_run(folder).rounds > 0
-    except RunLogError:  # torn while its first bytes were written
-        return False
+        elif tensorboard and not events_are_current(folder.path):
+            write_events(folder.path)
+        return read_run(folder.path)
 
 
 def _go_on(
     scenario: Scenario,
-    folder: Path,
+    folder: RunFolder,
     channel: AbstractChannel,
     pool: AbstractTrainingPool,
     progress: Callable[[Progress], None] | None,
@@ -133,74 +105,61 @@ def _go_on(
 ) -> None:
     air = air_of(scenario, channel, len(pool.initial_parameters))
     last_round = scenario.run.rounds - 1
-    checkpoint = read_checkpoint(folder)
-    if checkpoint is None:
-        _check_nothing_is_lost(folder, scenario)
-        write_manifest(folder, scenario.as_dict(), about_run(scenario, channel, air.uplink))
-        begin = start(air)
-        checkpoint = Checkpoint(
-            round=0, log_length=0, airtime_s=0.0, parameters=pool.initial_parameters,
-            policy=begin.policy, channel=begin.channel,
-        )  # fmt: skip
-    log = LogWriter(folder, length=checkpoint.log_length)
+    stand = _opened(scenario, folder, about_run(scenario, channel, air.uplink))
+    if stand is None:
+        stand = _checkpoint(start(air), pool.initial_parameters)
     log_grew()
     state = ScheduleState(
-        round=checkpoint.round,
-        channel=checkpoint.channel,
-        policy=checkpoint.policy,
-        memory=checkpoint.memory,
+        round=stand.round, channel=stand.channel, policy=stand.policy, memory=stand.memory
     )
-    airtime_s, parameters = checkpoint.airtime_s, checkpoint.parameters
-    streak = _streak(folder, scenario, checkpoint.round)
-    if checkpoint.round <= last_round and streak < _LASTING:
-        rounds = train(air, training_of(scenario, pool), checkpoint.parameters, state)
+    parameters = stand.parameters
+    streak = _streak(folder.path, scenario, stand.round)
+    if stand.round <= last_round and streak < _LASTING:
+        rounds = train(air, training_of(scenario, pool), stand.parameters, state)
         accuracy: float | None = None
         for done, state in rounds:
-            log.add(done, done.scheduled.airtime_s)
-            airtime_s += done.scheduled.airtime_s
+            folder.add(done, done.scheduled.airtime_s)
             parameters = done.parameters
             accuracy = accuracy if np.isnan(done.accuracy) else done.accuracy
             streak = _next_streak(streak, done.accuracy, scenario.run.stop_accuracy)
             ended = state.round > last_round or streak == _LASTING
             if state.round % scenario.run.checkpoint_every == 0 or ended:
-                write_checkpoint(folder, _checkpoint(done, state, airtime_s, log.flush()))
+                folder.save(_checkpoint(state, parameters))
                 log_grew()
             if progress is not None:
-                clock_s = airtime_s + scenario.uplink.computation_s * state.round
-                progress(_progress(scenario, state, clock_s, accuracy, done))
+                progress(_progress(scenario, state, folder.airtime_s, accuracy, done))
             if ended:
                 break
     models = {"parameters": parameters}
     if "mean" in state.memory:
         models["mean"] = state.memory["mean"].astype(np.float32)
-    with atomic_path(folder / MODEL) as aside, aside.open("wb") as file:
-        np.savez(file, **models)  # type: ignore[arg-type]
+    folder.finish(models)
 
 
-def _check_nothing_is_lost(folder: Path, scenario: Scenario) -> None:
-    """Refuse to begin anew over a log whose checkpoints were taken away.
+def _opened(scenario: Scenario, folder: RunFolder, about: Mapping[str, Any]) -> Checkpoint | None:
+    """Where the run stands, with a folder that describes it; None at its beginning.
 
-    One that died while it wrote its first checkpoint, or whose checkpoints are damaged, of which
-    there was a warning, has nothing else to do than begin anew.
+    It does not begin anew over a log whose checkpoints were taken away. One that died while it
+    wrote its first checkpoint, or whose checkpoints are damaged, of which there was a warning, has
+    nothing else to do than begin anew.
     """
-    if not _begun(folder) or rounds_done(folder):
-        return
-    rounds = read_run(folder).rounds
-    if rounds > scenario.run.checkpoint_every:
-        raise InputError(
-            f"out: {str(folder)!r} has a log of {rounds} rounds and no checkpoint to go on from; "
-            "bring its checkpoint files back, or delete the folder to run it again"
-        )
+    if folder.begun and not rounds_done(folder.path):
+        rounds = read_run(folder.path).rounds
+        if rounds > scenario.run.checkpoint_every:
+            raise InputError(
+                f"out: {str(folder.path)!r} has a log of {rounds} rounds and no checkpoint to go "
+                "on from; bring its checkpoint files back, or delete the folder to run it again"
+            )
+    stand = folder.open(scenario.as_dict(), about)
+    if stand is None or not (folder.path / MANIFEST).is_file():
+        folder.describe(scenario.as_dict(), about)
+    return stand
 
 
-def _checkpoint(
-    done: TrainedRound, state: ScheduleState, airtime_s: float, log_length: int
-) -> Checkpoint:
+def _checkpoint(state: ScheduleState, parameters: NDArray[np.float32]) -> Checkpoint:
     return Checkpoint(
         round=state.round,
-        log_length=log_length,
-        airtime_s=airtime_s,
-        parameters=done.parameters,
+        parameters=parameters,
         policy=state.policy,
         channel=state.channel,
         memory=state.memory,
@@ -210,14 +169,14 @@ def _checkpoint(
 def _progress(
     scenario: Scenario,
     state: ScheduleState,
-    clock_s: float,
+    airtime_s: float,
     accuracy: float | None,
     done: TrainedRound,
 ) -> Progress:
     return Progress(
         round=state.round,
         rounds=scenario.run.rounds,
-        simulated_s=clock_s,
+        simulated_s=elapsed_s(airtime_s, state.round, scenario.uplink.computation_s),
         accuracy=accuracy,
         devices=done.scheduled.cohort.size,
     )
@@ -260,16 +219,15 @@ def _packed(folder: Path, scenario: Scenario) -> RunLog:
     return log
 
 
-def _set_length(folder: Path, scenario: Scenario) -> None:
+def _set_length(folder: RunFolder, scenario: Scenario) -> None:
     """Give a run another end, if all it has done so far is also the beginning of the longer run."""
-    manifest = read_manifest(folder)
-    there, here = scenario_from(manifest["scenario"]).run, scenario.run
+    there, here = scenario_from(read_manifest(folder.path)["scenario"]).run, scenario.run
     if there == here:
         return
-    done = rounds_done(folder)
+    done = rounds_done(folder.path)
     beyond = done > here.rounds
     if not beyond and here.stop_accuracy is not None and done:
-        beyond = _streak(folder, scenario, done - 1) == _LASTING
+        beyond = _streak(folder.path, scenario, done - 1) == _LASTING
     why = "beyond the end" if beyond else None
     if not beyond and done and done % here.eval_every:
         # The last round is measured whether or not its turn has come.
@@ -279,20 +237,18 @@ def _set_length(folder: Path, scenario: Scenario) -> None:
             why = "the last not measured, as it is at the end"
     if why is not None:
         raise InputError(
-            f"out: {str(folder)!r} has run {done} rounds, {why} of a run with run.rounds = "
+            f"out: {str(folder.path)!r} has run {done} rounds, {why} of a run with run.rounds = "
             f"{here.rounds} and run.stop_accuracy = {here.stop_accuracy}; choose another folder or "
             "delete this one"
         )
-    (folder / MODEL).unlink(missing_ok=True)
-    about = {k: v for k, v in manifest.items() if k not in ("schema", "scenario", "versions")}
-    write_manifest(folder, scenario.as_dict(), about)
+    folder.reopen(scenario.as_dict())
 
 
 def _check_same(folder: Path, scenario: Scenario) -> None:
     """Refuse to go on with a folder whose scenario or trace is another one, its length aside."""
     manifest = read_manifest(folder)
     for section, name, old, new in differences(manifest["scenario"], scenario):
-        if (section, name) not in _LENGTH:
+        if (section, name) not in LENGTH_FIELDS:
             raise InputError(
                 f"out: {str(folder)!r} holds a run with {section}.{name} = {old!r}, the "
                 f"scenario says {new!r}; choose another folder or delete this one"

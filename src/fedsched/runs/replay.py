@@ -17,8 +17,10 @@ from fedsched.policies import Need
 from fedsched.radio import AbstractChannel
 from fedsched.rounds import scheduled_rounds
 from fedsched.runs.assembly import about_run, air_of
-from fedsched.runs.checkpoint import read_checkpoint, write_checkpoint
-from fedsched.runs.runlog import MANIFEST, ROUNDS, LogWriter, RunLog, read_run, write_manifest
+from fedsched.runs.checkpoint import read_checkpoint
+from fedsched.runs.folder import RunFolder
+from fedsched.runs.manifest import MANIFEST
+from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, differences
 from fedsched.values import ScheduledRound, TrainedRound
 
@@ -28,7 +30,7 @@ _TRAINING = ("run", "data", "training")  # sections that two runs with the same 
 
 
 def replay(
-    scenario: Scenario, folder: Path, channel: AbstractChannel, training_of: str | Path
+    scenario: Scenario, folder: RunFolder, channel: AbstractChannel, training_of: str | Path
 ) -> None:
     """Bring a new run to where another stands, by scheduling alone.
 
@@ -69,8 +71,9 @@ def replay(
             f"the log in {str(source)!r} is damaged: it has {trained.rounds} rounds and its "
             f"checkpoint {stand.round}; run it to its end again first"
         )
-    log = LogWriter(folder, length=0)
-    airtime_s, spent_w = 0.0, np.zeros(channel.devices)
+    about = about_run(scenario, channel, air.uplink)
+    folder.open(scenario.as_dict(), about)
+    spent_w = np.zeros(channel.devices)
     told = trained.table.slice(0, stand.round).to_pylist()
     for row, (scheduled, state) in zip(
         told, islice(scheduled_rounds(air), stand.round), strict=True
@@ -78,11 +81,10 @@ def replay(
         try:
             _check_same_cohort(scheduled, row, source)
         except InputError:
-            (folder / ROUNDS).unlink()  # what was told so far is not the beginning of any run
+            folder.discard_log()
             raise
         spent_w += scheduled.decision.expected_power_w
-        airtime_s += scheduled.airtime_s
-        log.add(
+        folder.add(
             TrainedRound(
                 scheduled=scheduled,
                 parameters=stand.parameters,  # only the last round's, and not logged
@@ -95,20 +97,10 @@ def replay(
             scheduled.airtime_s,
         )
         if state.round % scenario.run.checkpoint_every == 0:  # in batches, as a run does
-            log.flush()
-    about = about_run(scenario, channel, air.uplink)
-    write_manifest(folder, scenario.as_dict(), {**about, "training_of": source.name})
-    write_checkpoint(
-        folder,
-        replace(
-            stand,
-            log_length=log.flush(),
-            airtime_s=airtime_s,
-            policy=state.policy,
-            channel=state.channel,
-            memory={**stand.memory, "spent_w": spent_w},
-        ),
-    )
+            folder.flush()
+    folder.describe(scenario.as_dict(), {**about, "training_of": source.name})
+    memory = {**stand.memory, "spent_w": spent_w}
+    folder.save(replace(stand, policy=state.policy, channel=state.channel, memory=memory))
 
 
 def _check_same_training(scenario: Scenario, channel: AbstractChannel, trained: RunLog) -> None:

@@ -1,22 +1,21 @@
-"""The run folder: a manifest, a columnar log of rounds that grows, and the final model.
+"""The run folder as it is read: a manifest, a columnar log of rounds, and how the run ended.
 
-    manifest.json        schema number, seed, the whole scenario, package versions
+    manifest.json        what the run is (see ``manifest``)
     rounds.arrows        one row a round (Arrow IPC stream), a batch at every checkpoint
     checkpoint-N.npz     what the next round depends on (see ``checkpoint``)
-    model.npz            the final parameters, and the mean of models if that is what was measured;
-                         its presence means that the run is finished
+    model.npz            the final parameters, and the mean of models if that is what was measured
+    finished.json        the end of the run, with checksums of the log and of the model
 
 The log can be read at any time, by this module or any Arrow reader. A batch reaches the disk before
-the checkpoint that counts it; what lies beyond the last checkpoint's count is cut off on resuming.
+the checkpoint that counts it; what lies beyond the last checkpoint's count is not yet part of the
+run. Every file names its run and is covered by a checksum, and a run counts as finished when these
+hold. Folders of earlier versions have none: for them a model is the sign of the end.
 """
 
+import hashlib
 import io
-import json
-import math
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from importlib import metadata
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,177 +23,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import RunLogError, require
-from fedsched.files import atomic_path
-from fedsched.runs.checkpoint import read_checkpoint, remove_checkpoints, write_checkpoint
-from fedsched.values import Decision, TrainedRound
+from fedsched.runs.checkpoint import read_checkpoint
+from fedsched.runs.manifest import (
+    MANIFEST,
+    MODEL,
+    PACKED,
+    PACKED_DIGEST,
+    ROUNDS,
+    checked,
+    is_sealed,
+    read_json,
+    read_manifest,
+    run_id,
+)
 
-__all__ = [
-    "GROUPS",
-    "SCHEMA",
-    "LogWriter",
-    "RunLog",
-    "pack_run",
-    "read_manifest",
-    "read_run",
-    "write_manifest",
-]
+__all__ = ["FINISHED", "RUN_KEY", "RunLog", "check_finished", "file_digest", "read_run"]
 
-SCHEMA = 1
-GROUPS = 10  # devices are followed in this many groups of neighbours
-
-MANIFEST, ROUNDS, MODEL = "manifest.json", "rounds.arrows", "model.npz"
-PACKED = "packed_finished"  # in the manifest of a packed copy: whether its run had come to its end
-PACKED_ROUNDS = "packed_rounds"  # in that of a copy that can go on: the rounds that were packed
-# What is only looked at, more than half of a log, keeps so many bits in a packed copy.
-PACKED_BITS = 16
-_END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream
-_ROUNDED = ("power_w", "upload_s", "group_power_w", "mean_power_w", "worst_power_w", "residual")
-
-_PACKAGES = ("fedsched", "numpy", "torch", "pyarrow")
-_NUMBERS = (
-    "airtime_s", "train_loss", "test_accuracy", "test_loss", "mean_inverse_probability",
-    "residual", "mean_power_w", "feedback_s", "worst_power_w",
-)  # fmt: skip
-
-
-def write_manifest(folder: Path, scenario: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    """Write the manifest of a new run; ``about`` holds what is derived, such as the update size."""
-    versions = {}
-    for package in _PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    content = {"schema": SCHEMA, "scenario": scenario, **about, "versions": versions}
-    with atomic_path(folder / MANIFEST) as aside:
-        aside.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a run folder, refused if it is of another schema."""
-    path = folder / MANIFEST
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        schema = content["schema"]
-    except OSError as error:
-        raise RunLogError(
-            f"{str(folder)!r} is not a run folder: {MANIFEST} cannot be read ({error.strerror}); "
-            "name one that `fedsched run` made"
-        ) from None
-    except (ValueError, KeyError, TypeError):
-        raise RunLogError(f"{str(path)!r} is damaged: it is not a manifest in JSON") from None
-    if schema != SCHEMA:
-        raise RunLogError(
-            f"{str(folder)!r} is of schema {schema} and this version reads schema {SCHEMA}; "
-            "use the version of fedsched named in its manifest, or run it again"
-        )
-    if not isinstance(content.get("scenario"), dict):
-        raise RunLogError(f"{str(path)!r} is damaged: it has no scenario")
-    return dict(content)
-
-
-def device_groups(values: NDArray[np.float64]) -> list[float]:
-    """Means over groups of neighbouring devices, at most :data:`GROUPS` of them."""
-    parts = np.array_split(values, min(GROUPS, len(values))) if len(values) else []
-    return [float(part.mean()) for part in parts]
-
-
-def _row(done: TrainedRound, airtime_s: float) -> dict[str, Any]:
-    scheduled = done.scheduled
-    q, power_w = scheduled.decision.probability, scheduled.decision.power_w
-    spent_w = q * power_w
-    cohort = scheduled.cohort
-    return {
-        "round": scheduled.round,
-        "airtime_s": airtime_s,
-        "train_loss": done.train_loss,
-        "test_accuracy": done.accuracy,
-        "test_loss": done.test_loss,
-        "mean_inverse_probability": _mean_inverse(scheduled.decision),
-        "residual": scheduled.decision.residual,
-        "mean_power_w": float(spent_w.mean()) if spent_w.size else 0.0,
-        "feedback_s": scheduled.feedback_s,
-        "worst_power_w": done.worst_power_w,
-        "rejected": done.rejected,
-        "device": cohort.device.tolist(),
-        "weight": cohort.weight.tolist(),
-        "power_w": power_w[cohort.device].tolist(),
-        "upload_s": scheduled.upload_s.tolist(),
-        "group_power_w": device_groups(spent_w),
-    }
-
-
-def _mean_inverse(decision: Decision) -> float:
-    """The mean of 1/q over the reachable devices; NaN for a choice that has no probabilities."""
-    reachable = decision.probability[decision.probability > 0.0]
-    if decision.deterministic or not len(reachable):
-        return math.nan
-    return float((1.0 / reachable).mean())
-
-
-class LogWriter:
-    """Appends rounds to a log in whole batches; one batch, one disk write."""
-
-    def __init__(self, folder: Path, *, length: int) -> None:
-        """Open the log of a folder and cut it to ``length`` bytes; 0 starts it anew."""
-        self._arrow = require("pyarrow", extra="torch", purpose="writing run logs")
-        self._path = folder / ROUNDS
-        self._rows: list[dict[str, Any]] = []
-        numbers = [(name, self._arrow.float64()) for name in _NUMBERS]
-        floats = self._arrow.list_(self._arrow.float64())
-        self._schema = self._arrow.schema(
-            [
-                ("round", self._arrow.int64()),
-                *numbers,
-                ("rejected", self._arrow.int64()),
-                ("device", self._arrow.list_(self._arrow.int64())),
-                ("weight", floats),
-                ("power_w", floats),
-                ("upload_s", floats),
-                ("group_power_w", floats),
-            ],
-            metadata={"fedsched.schema": str(SCHEMA)},
-        )
-        if length == 0:
-            with self._path.open("wb") as file:
-                file.write(self._schema_bytes())
-                _sync(file)
-            length = self._path.stat().st_size
-        elif (there := self._path.stat().st_size if self._path.is_file() else 0) < length:
-            raise RunLogError(
-                f"{str(self._path)!r} has {there} bytes and the checkpoint counts {length}; the "
-                "log was cut, so delete the folder and run again"
-            )
-        else:
-            with self._path.open("rb+") as file:
-                file.truncate(length)
-            # A log keeps the columns it was begun with, also by an earlier version.
-            with self._path.open("rb") as file:
-                self._schema = self._arrow.ipc.open_stream(file).schema
-        self.length = length
-
-    def add(self, done: TrainedRound, airtime_s: float) -> None:
-        """Hold one round for the next batch."""
-        self._rows.append(_row(done, airtime_s))
-
-    def flush(self) -> int:
-        """Append what is held as one batch; returns the log's length in bytes."""
-        if self._rows:
-            batch = self._arrow.RecordBatch.from_pylist(self._rows, schema=self._schema)
-            with self._path.open("ab") as file:
-                file.write(batch.serialize())
-                _sync(file)
-            self._rows.clear()
-            self.length = self._path.stat().st_size
-        return self.length
-
-    def _schema_bytes(self) -> bytes:
-        return bytes(self._schema.serialize())
-
-
-def _sync(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())
+FINISHED = "finished.json"
+RUN_KEY = "fedsched.run"  # names the run in the log's own description
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -205,6 +51,7 @@ class RunLog:
     manifest: Mapping[str, Any]
     table: Any  # pyarrow.Table, one row a round
     finished: bool
+    verified: bool = False  # whether a checksum covers the log; earlier versions wrote none
 
     def column(self, name: str) -> NDArray[np.float64]:
         """A column of numbers, one a round."""
@@ -232,93 +79,112 @@ class RunLog:
         return int(self.table.num_rows)
 
 
-def pack_run(folder: str | Path, target: Path, *, resumable: bool = False) -> Path:
-    """A small copy of a run, to be kept or sent: manifest and compressed log, no model.
-
-    Every tool that reads runs reads it; it cannot be gone on with, unless it is ``resumable`` and
-    the run not finished: then the last checkpoint comes along, and the rounds up to there. All
-    columns are kept to the bit but powers, residuals and the airtimes of single devices, more than
-    half of a log and only looked at: they keep :data:`PACKED_BITS` significant bits.
-    """
-    # In this order: the run may be going on, and its log grows before its checkpoint does.
-    stand = read_checkpoint(Path(folder)) if resumable else None
-    log = read_run(folder)
-    about = {k: v for k, v in log.manifest.items() if k not in (PACKED, PACKED_ROUNDS)}
-    if stand is None or log.finished:
-        stand, content = None, _compressed(log.table)
-        about[PACKED] = log.finished
-    else:
-        # Without the mark of its end, so that batches can follow.
-        content = _compressed(log.table.slice(0, stand.round)).removesuffix(_END)
-        about[PACKED_ROUNDS] = stand.round
-    target.mkdir(parents=True, exist_ok=True)
-    remove_checkpoints(target)  # of an earlier copy, whose log was another
-    with atomic_path(target / ROUNDS) as aside:
-        aside.write_bytes(content)
-    with atomic_path(target / MANIFEST) as aside:
-        aside.write_text(json.dumps(about, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    if stand is not None:
-        write_checkpoint(target, replace(stand, log_length=len(content)), compressed=True)
-    return target
-
-
-def _compressed(table: Any) -> bytes:
-    """A log as one compressed batch, what is only looked at rounded."""
-    arrow = require("pyarrow", extra="report", purpose="packing run logs")
-    table = table.combine_chunks()
-    for name in set(_ROUNDED) & set(table.column_names):
-        table = _with_rounded(table, name)
-    options = arrow.ipc.IpcWriteOptions(compression=arrow.Codec("zstd", compression_level=19))
-    sink = arrow.BufferOutputStream()
-    with arrow.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def _with_rounded(table: Any, name: str) -> Any:
-    """The table, with the numbers in a column, or in its lists, cut to :data:`PACKED_BITS` bits."""
-    arrow = require("pyarrow", extra="report", purpose="packing run logs")
-    column = table[name].combine_chunks()
-    listed = arrow.types.is_list(column.type)
-    mantissa, exponent = np.frexp((column.flatten() if listed else column).to_numpy())
-    scale = 2.0**PACKED_BITS
-    rounded = arrow.array(np.ldexp(np.round(mantissa * scale) / scale, exponent))
-    if listed:
-        starts = np.concatenate(([0], np.cumsum(column.value_lengths().to_numpy())))
-        rounded = arrow.ListArray.from_arrays(arrow.array(starts, arrow.int32()), rounded)
-    index = table.schema.get_field_index(name)
-    return table.set_column(index, table.schema.field(index), rounded)
-
-
 def read_run(folder: str | Path) -> RunLog:
-    """Read a run folder, finished or not; a batch still being written is left out."""
-    arrow = require("pyarrow", extra="report", purpose="reading run logs")
+    """Read a run folder, finished or not, and check it against its checksums.
+
+    A batch still being written, or not yet counted by a checkpoint, is left out.
+    """
     place = Path(folder)
     manifest = read_manifest(place)
-    path = place / ROUNDS
-    # Asked first: a run may end while its log is read.
-    finished = (place / MODEL).is_file() or bool(manifest.get(PACKED))
+    # Asked first, in this order: a run may go on or end while its log is read.
+    end = check_finished(place, manifest)
+    finished = end is not None or bool(manifest.get(PACKED))
+    finished |= not is_sealed(manifest) and (place / MODEL).is_file()
+    content, verified = _log_content(place, manifest, end, finished=finished)
+    table = _table(place, content, manifest, whole=finished, verified=verified)
+    return RunLog(
+        folder=place, manifest=manifest, table=table, finished=finished, verified=verified
+    )
+
+
+def check_finished(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+    """How a run ended, if it did, once its model is seen to be the one it ended with."""
+    path, model = folder / FINISHED, folder / MODEL
+    remedy = "delete it and run the scenario again, which writes it anew from the last checkpoint"
+    if not (path.is_file() and model.is_file()):
+        return None
+    end = checked(path, read_json(path, remedy), remedy)
+    if end["run"] != run_id(manifest):
+        raise _mixed(path, end["run"], manifest)
+    if file_digest(model) != end["model_sha256"]:
+        raise RunLogError(
+            f"{str(model)!r} is damaged or of another run: it does not match its checksum in "
+            f"{FINISHED}; {remedy}"
+        )
+    return end
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _mixed(path: Path, run: str, manifest: Mapping[str, Any]) -> RunLogError:
+    return RunLogError(
+        f"{str(path)!r} belongs to the run {run or 'of an earlier version'}, and {MANIFEST} beside "
+        f"it to {run_id(manifest)}: files of two runs are mixed; bring the right one back, or "
+        "delete the folder and run again"
+    )
+
+
+def _log_content(
+    folder: Path, manifest: Mapping[str, Any], end: Mapping[str, Any] | None, *, finished: bool
+) -> tuple[bytes, bool]:
+    """The bytes of the log that count, and whether a checksum says that they are sound."""
+    path, length, digest, witness = folder / ROUNDS, None, "", ""
+    if end is not None:
+        digest, witness = end["log_sha256"], FINISHED
+    elif PACKED in manifest:
+        digest, witness = manifest.get(PACKED_DIGEST, ""), MANIFEST
+    elif not finished and (stand := read_checkpoint(folder, run=run_id(manifest))) is not None:
+        digest, witness = stand.log_sha256, "the last checkpoint"
+        length = stand.log_length if digest else None
     try:
         content = path.read_bytes()
-        reader = arrow.ipc.open_stream(io.BytesIO(content))
     except OSError as error:
         raise RunLogError(f"{str(path)!r} cannot be read: {error}") from None
-    except arrow.ArrowInvalid as error:
+    if digest and hashlib.sha256(content[:length]).hexdigest() != digest:
+        raise RunLogError(
+            f"{str(path)!r} is damaged or of another run: it does not match its checksum in "
+            f"{witness}; bring it back from a copy, or delete the folder and run again"
+        )
+    return content[:length], bool(digest)
+
+
+def _table(
+    folder: Path, content: bytes, manifest: Mapping[str, Any], *, whole: bool, verified: bool
+) -> Any:
+    """The rounds in the bytes of a log; what is not ``whole`` may end within a batch."""
+    arrow = require("pyarrow", extra="report", purpose="reading run logs")
+    path = folder / ROUNDS
+    bad = (arrow.ArrowException, OSError, EOFError, ValueError, KeyError, MemoryError)
+    try:
+        reader = arrow.ipc.open_stream(io.BytesIO(content))
+    except bad as error:
         raise RunLogError(f"{str(path)!r} is damaged: {error}") from None
+    named = (reader.schema.metadata or {}).get(RUN_KEY.encode(), b"").decode(errors="replace")
+    if named != (run_id(manifest) if named or is_sealed(manifest) else ""):
+        raise _mixed(path, named, manifest)
     batches = []
     while True:
         try:
             batches.append(reader.read_next_batch())
         except StopIteration:
             break
-        except (OSError, arrow.ArrowInvalid) as error:
-            if finished:
+        except bad as error:
+            if whole:
                 raise RunLogError(
                     f"{str(path)!r} is damaged after round {sum(map(len, batches))}: {error}"
                 ) from None
             break  # the tail of a batch that is being written
-    table = arrow.Table.from_batches(batches, schema=reader.schema)
-    rounds = table["round"].to_numpy()
+    try:
+        table = arrow.Table.from_batches(batches, schema=reader.schema)
+        if not verified:
+            table.validate(full=True)  # of senseless lists a reader would die
+        rounds = table["round"].to_numpy()
+    except bad as error:
+        raise RunLogError(f"{str(path)!r} is damaged: {error}") from None
     if not np.array_equal(rounds, np.arange(len(rounds))):
         raise RunLogError(f"{str(path)!r} is damaged: its rounds are not 0, 1, 2, ...")
-    return RunLog(folder=place, manifest=manifest, table=table, finished=finished)
+    return table

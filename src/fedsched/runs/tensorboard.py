@@ -11,22 +11,17 @@ import os
 from pathlib import Path
 from typing import Any, Self, final
 
+from fedsched.clock import elapsed_s
 from fedsched.errors import require
-from fedsched.runs.runlog import ROUNDS, read_manifest
+from fedsched.files import refuse_link
+from fedsched.runs.columns import COLUMNS
+from fedsched.runs.manifest import ROUNDS, read_manifest
 
 __all__ = ["EVENTS", "EventFollower", "events_are_current", "write_events"]
 
 EVENTS = "tensorboard"  # the folder within the run folder
 
-# Column of the log -> name of the scalar.
-_SCALARS = {
-    "test_accuracy": "test/accuracy",
-    "test_loss": "test/loss",
-    "train_loss": "train/loss",
-    "airtime_s": "uplink/airtime_s",
-    "mean_power_w": "uplink/mean_power_w",
-    "mean_inverse_probability": "schedule/mean_inverse_probability",
-}
+_SCALARS = {column.name: column.scalar for column in COLUMNS if column.scalar is not None}
 
 
 @final
@@ -47,10 +42,11 @@ class EventFollower:
         # Asked for by name: torch's module is there without it, and fails to be imported.
         require("tensorboard", extra="tensorboard", purpose="logging to TensorBoard")
         board = require("torch.utils.tensorboard", extra="torch", purpose="logging to TensorBoard")
+        refuse_link(folder / EVENTS)
         for old in _event_files(folder):
             # Emptied first and removed the next time: a TensorBoard that is open stays with a file
             # that is gone and looks no further.
-            if old.stat().st_size > 0:
+            if old.stat().st_size > 0 and not old.is_symlink():
                 os.truncate(old, 0)
             else:
                 old.unlink()
@@ -82,7 +78,7 @@ class EventFollower:
         for row in batch.select(["round", "device", *_SCALARS]).to_pylist():
             step = row["round"]
             self._airtime_s += row["airtime_s"]
-            clock_s = self._airtime_s + self._computation_s * (step + 1)
+            clock_s = elapsed_s(self._airtime_s, step + 1, self._computation_s)
             values = {name: row[column] for column, name in _SCALARS.items()}
             values["uplink/simulated_time_s"] = clock_s
             values["schedule/devices"] = len(row["device"])

@@ -22,7 +22,8 @@ from fedsched.randomness import stream
 from fedsched.rounds import Training, train
 from fedsched.runs.assembly import air_of, schedule_of, trainer_spec_of
 from fedsched.runs.checkpoint import read_checkpoint
-from fedsched.runs.runlog import MODEL, PACKED, RunLog, read_run
+from fedsched.runs.manifest import MODEL, PACKED
+from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, scenario_from
 from fedsched.theory.bounds import (
     Bound,

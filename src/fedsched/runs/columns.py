@@ -1,0 +1,106 @@
+"""The columns of a run log, in one place: name, kind, meaning, and how a round fills them.
+
+A log keeps the columns it was begun with. To add one, add a line here: the writer, packed copies
+and TensorBoard go over this table, and :meth:`RunLog.has` tells readers of older logs.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsched.values import Decision, PerDevice, TrainedRound
+
+__all__ = ["COLUMNS", "GROUPS", "Column", "arrow_schema", "device_groups", "row_of"]
+
+GROUPS = 10  # devices are followed in this many groups of neighbours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of a log."""
+
+    name: str
+    kind: Literal["int", "float", "ints", "floats"]
+    meaning: str
+    value: Callable[[TrainedRound], Any]
+    looked_at: bool = False  # only looked at: packed copies keep fewer bits
+    scalar: str | None = None  # its name in TensorBoard
+
+
+def device_groups(values: NDArray[np.float64]) -> list[float]:
+    """Means over groups of neighbouring devices, at most :data:`GROUPS` of them."""
+    parts = np.array_split(values, min(GROUPS, len(values))) if len(values) else []
+    return [float(part.mean()) for part in parts]
+
+
+def _mean_inverse(decision: Decision) -> float:
+    """The mean of 1/q over the reachable devices; NaN for a choice that has no probabilities."""
+    reachable = decision.probability[decision.probability > 0.0]
+    if decision.deterministic or not len(reachable):
+        return math.nan
+    return float((1.0 / reachable).mean())
+
+
+def _spent_w(done: TrainedRound) -> PerDevice:
+    decision = done.scheduled.decision
+    return np.asarray(decision.probability * decision.power_w)
+
+
+def _mean(values: PerDevice) -> float:
+    return float(values.mean()) if values.size else 0.0
+
+
+COLUMNS = (
+    Column(name="round", kind="int", meaning="from 0", value=lambda done: done.scheduled.round),
+    Column(name="airtime_s", kind="float", scalar="uplink/airtime_s",
+           meaning="seconds on air, reports included", value=lambda done: done.scheduled.airtime_s),
+    Column(name="train_loss", kind="float", scalar="train/loss",
+           meaning="weighted sum over the cohort", value=lambda done: done.train_loss),
+    Column(name="test_accuracy", kind="float", scalar="test/accuracy",
+           meaning="NaN where it was not measured", value=lambda done: done.accuracy),
+    Column(name="test_loss", kind="float", scalar="test/loss",
+           meaning="NaN where it was not measured", value=lambda done: done.test_loss),
+    Column(name="mean_inverse_probability", kind="float",
+           scalar="schedule/mean_inverse_probability",
+           meaning="mean of 1/q over reachable devices; NaN without probabilities",
+           value=lambda done: _mean_inverse(done.scheduled.decision)),
+    Column(name="residual", kind="float", looked_at=True, meaning="of the solver's optimality",
+           value=lambda done: done.scheduled.decision.residual),
+    Column(name="mean_power_w", kind="float", looked_at=True, scalar="uplink/mean_power_w",
+           meaning="mean of P q over devices", value=lambda done: _mean(_spent_w(done))),
+    Column(name="feedback_s", kind="float", meaning="seconds on air of the reports",
+           value=lambda done: done.scheduled.feedback_s),
+    Column(name="worst_power_w", kind="float", looked_at=True,
+           meaning="largest time average of P q so far of any device",
+           value=lambda done: done.worst_power_w),
+    Column(name="rejected", kind="int", meaning="updates left out because they were not finite",
+           value=lambda done: done.rejected),
+    Column(name="device", kind="ints", meaning="the cohort",
+           value=lambda done: done.scheduled.cohort.device.tolist()),
+    Column(name="weight", kind="floats", meaning="of each update of the cohort",
+           value=lambda done: done.scheduled.cohort.weight.tolist()),
+    Column(name="power_w", kind="floats", looked_at=True, meaning="of each upload",
+           value=lambda done: (
+               done.scheduled.decision.power_w[done.scheduled.cohort.device].tolist())),
+    Column(name="upload_s", kind="floats", looked_at=True, meaning="of each upload",
+           value=lambda done: done.scheduled.upload_s.tolist()),
+    Column(name="group_power_w", kind="floats", looked_at=True,
+           meaning="mean of P q over groups of neighbouring devices",
+           value=lambda done: device_groups(_spent_w(done))),
+)  # fmt: skip
+
+
+def row_of(done: TrainedRound, airtime_s: float) -> dict[str, Any]:
+    """One round as a row; ``airtime_s`` depends on how the uploads share the link."""
+    return {column.name: column.value(done) for column in COLUMNS} | {"airtime_s": airtime_s}
+
+
+def arrow_schema(arrow: Any, metadata: dict[str, str]) -> Any:
+    """The columns for pyarrow."""
+    kinds = {"int": arrow.int64(), "float": arrow.float64()}
+    kinds |= {f"{kind}s": arrow.list_(each) for kind, each in kinds.items()}
+    return arrow.schema([(each.name, kinds[each.kind]) for each in COLUMNS], metadata=metadata)
