@@ -102,9 +102,9 @@ def test_a_run_may_go_on_while_it_is_replayed(tmp_path, monkeypatch):
     half, other = tmp_path / "half", scenario(channel="correlated")
     run_in_part(half)
 
-    def meanwhile(folder):
+    def meanwhile(folder, **options):
         run(scenario(), half)
-        return read_checkpoint(folder)
+        return read_checkpoint(folder, **options)
 
     monkeypatch.setattr("fedsched.runs.replay.read_checkpoint", meanwhile)
     run(other, tmp_path / "replayed", training_of=half)

@@ -123,8 +123,9 @@ def _check_own(path: Path, found: Checkpoint, run: str | None) -> None:
         )
     if run is not None and found.run not in ("", run):
         raise RunLogError(
-            f"{str(path)!r} belongs to the run {found.run}, and this folder is that of {run}; "
-            "bring it back to its own folder, or delete it"
+            f"{str(path)!r} belongs to the run {found.run}, and this folder, by its manifest.json "
+            f"or by the scenario given, is that of {run}: files of two runs are mixed; bring the "
+            "right ones back, or delete the folder and run again"
         )
 
 

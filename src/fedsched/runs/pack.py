@@ -11,7 +11,15 @@ from fedsched.errors import require
 from fedsched.files import atomic_path, remove_leftovers
 from fedsched.runs.checkpoint import read_checkpoint, remove_checkpoints, write_checkpoint
 from fedsched.runs.columns import COLUMNS
-from fedsched.runs.manifest import PACKED, PACKED_DIGEST, PACKED_ROUNDS, ROUNDS, save_manifest
+from fedsched.runs.manifest import (
+    PACKED,
+    PACKED_DIGEST,
+    PACKED_ROUNDS,
+    ROUNDS,
+    read_manifest,
+    run_id,
+    save_manifest,
+)
 from fedsched.runs.runlog import read_run
 
 __all__ = ["PACKED_BITS", "pack_run"]
@@ -32,8 +40,9 @@ def pack_run(folder: str | Path, target: Path, *, resumable: bool = False) -> Pa
     The manifest of the copy has the checksum of its log. A copy that was interrupted is made anew.
     """
     # In this order: the run may be going on, and its log grows before its checkpoint does.
-    stand = read_checkpoint(Path(folder)) if resumable else None
-    log = read_run(folder)
+    place = Path(folder)
+    stand = read_checkpoint(place, run=run_id(read_manifest(place))) if resumable else None
+    log = read_run(place)
     marks = (PACKED, PACKED_ROUNDS, PACKED_DIGEST)
     about = {k: v for k, v in log.manifest.items() if k not in marks}
     if stand is None or log.finished:

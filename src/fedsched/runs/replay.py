@@ -19,7 +19,7 @@ from fedsched.rounds import scheduled_rounds
 from fedsched.runs.assembly import about_run, air_of
 from fedsched.runs.checkpoint import read_checkpoint
 from fedsched.runs.folder import RunFolder
-from fedsched.runs.manifest import MANIFEST
+from fedsched.runs.manifest import MANIFEST, read_manifest, run_id
 from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, differences
 from fedsched.values import ScheduledRound, TrainedRound
@@ -52,7 +52,7 @@ def replay(
             "folder a run was made in"
         )
     # In this order: the other run may be going on, and its log grows before its checkpoint does.
-    stand = read_checkpoint(source)
+    stand = read_checkpoint(source, run=run_id(read_manifest(source)))
     trained = read_run(source)
     _check_same_training(scenario, channel, trained)
     if stand is None:

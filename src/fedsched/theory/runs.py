@@ -22,7 +22,7 @@ from fedsched.randomness import stream
 from fedsched.rounds import Training, train
 from fedsched.runs.assembly import air_of, schedule_of, trainer_spec_of
 from fedsched.runs.checkpoint import read_checkpoint
-from fedsched.runs.manifest import MODEL, PACKED
+from fedsched.runs.manifest import MODEL, PACKED, run_id
 from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, scenario_from
 from fedsched.theory.bounds import (
@@ -249,7 +249,7 @@ def _models(log: RunLog) -> dict[int, Parameters]:
     """The models that a run folder holds, by the rounds done."""
     with np.load(log.folder / MODEL, allow_pickle=False) as arrays:
         models: dict[int, Parameters] = {log.rounds: arrays["parameters"]}
-    newest = read_checkpoint(log.folder, before=log.rounds)
+    newest = read_checkpoint(log.folder, before=log.rounds, run=run_id(log.manifest))
     if newest is not None:
         models[newest.round] = newest.parameters
     return models
