@@ -253,7 +253,7 @@ def test_a_link_is_not_written_through(runs, tmp_path, name):
     treasure.write_bytes(mine)
     (folder / name).unlink()
     (folder / name).symlink_to(treasure)
-    with pytest.raises(InputError, match="is a link to .*remove the link"):
+    with pytest.raises(InputError, match=r"is a link to .*remove the link"):
         run(SCENARIO, folder)
     assert treasure.read_bytes() == mine
 
