@@ -1,5 +1,4 @@
 import math
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,21 +7,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
-from fedsched.analysis.curves import (
-    ACCURACY,
-    TRAINING_LOSS,
-    Curve,
-    curve_of,
-    mean_curve,
-    reach,
-    rolling_mean,
-    speedup,
-    time_to_target,
-    training_loss,
-)
-from fedsched.errors import InputError
+from fedsched.analysis.curves import Curve, curve_of, mean_curve, rolling_mean, training_loss
 from fedsched.runs.runlog import RunLog
 
 
@@ -31,55 +17,6 @@ def curve(values, *, seconds=3.0, every=2.0):
     return Curve(
         rounds=every * count, airtime_s=seconds * count, value=np.array(values, dtype=np.float64)
     )
-
-
-def slow_time_to_target(the_curve, target, computation_s, patience):
-    values = the_curve.value.tolist()
-    for place in range(len(values)):
-        lasting = 0
-        for value in values[place:]:
-            if value < target:
-                break
-            lasting += 1
-        if lasting >= patience:
-            return the_curve.airtime_s[place] + computation_s * the_curve.rounds[place]
-    return None
-
-
-@given(
-    values=st.lists(st.sampled_from([0.0, 0.4, 0.5, 0.6, 1.0]), max_size=30),
-    target=st.sampled_from([0.3, 0.5, 0.55, 2.0]),
-    patience=st.integers(1, 8),
-    computation_s=st.sampled_from([0.0, 0.25, 7.0]),
-)
-def test_the_time_to_a_target_is_what_an_obvious_loop_finds(
-    values, target, patience, computation_s
-):
-    measured = curve(values)
-    wanted = slow_time_to_target(measured, target, computation_s, patience)
-    found = time_to_target(measured, target, computation_s=computation_s, patience=patience)
-    assert found == wanted
-
-
-def test_a_crossing_that_does_not_last_does_not_count():
-    noisy = curve([0.1, 0.9, 0.2, 0.9, 0.9, 0.1, 0.9, 0.9, 0.9])
-    assert [time_to_target(noisy, 0.8, patience=p) for p in (1, 2, 3, 4)] == [6.0, 12.0, 21.0, None]
-
-
-def test_the_moment_of_reaching_is_a_line_in_the_computation_time():
-    reached = reach(curve([0.1, 0.9]), 0.8)
-    assert (reached.airtime_s, reached.rounds) == (6.0, 4.0)
-    assert reached.time_s(0.5) == 8.0
-
-
-@pytest.mark.parametrize("patience", [0, -1])
-def test_a_patience_below_one_is_refused(patience):
-    with pytest.raises(InputError, match="patience must be a whole number of at least 1"):
-        time_to_target(curve([0.9]), 0.8, patience=patience)
-
-
-def test_a_curve_without_measurements_reaches_nothing():
-    assert time_to_target(curve([]), 0.0) is None
 
 
 def test_a_curve_is_taken_at_the_rounds_that_were_measured():
@@ -108,33 +45,6 @@ def test_a_mean_curve_interpolates_each_seed_between_the_times_all_have():
     assert mean == pytest.approx([((t / 2 - 1) + 3 * (t / 3 - 1)) / 2 for t in grid])
     grid, _ = mean_curve([slow, fast], points=3, over="rounds")
     assert grid.tolist() == [2.0, 4.0, 6.0]
-
-
-@pytest.mark.parametrize("seeds", [2, 3, 4, 5, 6, 9])
-def test_the_interval_of_a_speed_up_is_students(seeds):
-    rng = np.random.default_rng(seeds)
-    baseline, ours = np.exp(rng.normal(1.0, 0.3, seeds)), np.exp(rng.normal(0.0, 0.3, seeds))
-    logs = np.log(baseline / ours)
-    half = stats.t.ppf(0.975, seeds - 1) * logs.std(ddof=1) / np.sqrt(seeds)
-    found = speedup(baseline.tolist(), ours.tolist())
-    assert found.ratio == pytest.approx(np.exp(logs.mean()))
-    assert found.low == pytest.approx(np.exp(logs.mean() - half), rel=1e-9)
-    assert found.high == pytest.approx(np.exp(logs.mean() + half), rel=1e-9)
-    assert found.seeds == seeds
-
-
-def test_one_seed_has_a_ratio_and_no_interval():
-    found = speedup([6.0], [2.0])
-    assert (found.ratio, found.low, found.high) == (pytest.approx(3.0), None, None)
-
-
-def test_more_patience_never_reaches_sooner():
-    rng = np.random.default_rng(1)
-    noisy = curve(rng.random(200) + np.linspace(0.0, 0.6, 200))
-    times = [time_to_target(noisy, 0.7, patience=p) for p in range(1, 12)]
-    known = [time for time in times if time is not None]
-    assert len(known) > 5
-    assert all(a <= b for a, b in pairwise(known))
 
 
 def log_of(sums, weights, measured, rejected=None):
@@ -184,10 +94,3 @@ def test_rounds_without_a_loss_or_with_a_lost_update_are_passed_over():
     assert (found.rounds.tolist(), found.value.tolist()) == ([1.0, 3.0], [1.0, 3.0])
     nothing = training_loss(log_of(sums, weights, measured=()))
     assert len(nothing.rounds) == len(nothing.airtime_s) == len(nothing.value) == 0
-
-
-def test_a_loss_is_reached_from_above():
-    log = log_of([3.0, 1.0, 2.0, 1.0, 0.5], [[1.0]] * 5, measured=(1, 2, 3, 4, 5))
-    arrivals = [TRAINING_LOSS.reach(log, 1.5, patience=p) for p in (1, 2, 3)]
-    assert [each and each.rounds for each in arrivals] == [2.0, 4.0, None]
-    assert ACCURACY.reach(log, 0.5).rounds == 1.0

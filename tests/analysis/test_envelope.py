@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsched.analysis.curves import Reach
+from fedsched.analysis.arrival import Reach
 from fedsched.analysis.envelope import envelope
 
 lines = st.lists(

@@ -5,7 +5,8 @@ import re
 import pytest
 from tests.runs.report_runs import manifest, run_log, table
 
-from fedsched.analysis.curves import curve_of, reach
+from fedsched.analysis.arrival import reach
+from fedsched.analysis.curves import curve_of
 from fedsched.analysis.groups import _LATER, baseline_of, group_runs, paired_speedup
 from fedsched.runs.scenario import scenario_from
 

@@ -1,31 +1,13 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fedsched.analysis.curves import Curve, reach
-from fedsched.analysis.thinning import averaged, reach_steps, thinned
-from fedsched.errors import InputError
-
-values = st.lists(st.integers(0, 20).map(lambda k: k / 20), max_size=40)
+from fedsched.analysis.curves import Curve
+from fedsched.analysis.thinning import averaged, thinned
 
 
 def curve_with(value):
     rounds = np.arange(1.0, len(value) + 1.0)
     return Curve(rounds=rounds, airtime_s=0.3 * rounds, value=np.asarray(value, dtype=float))
-
-
-@given(value=values, patience=st.integers(1, 5), target=st.integers(-1, 42).map(lambda k: k / 40))
-def test_the_steps_answer_for_every_target_as_the_whole_curve_does(value, patience, target):
-    curve = curve_with(value)
-    steps = reach_steps(curve, patience)
-    assert reach(steps, target) == reach(curve, target, patience=patience)
-    assert np.all(np.diff(steps.value) > 0.0)
-
-
-def test_a_patience_below_one_is_refused():
-    with pytest.raises(InputError, match="patience must be a whole number of at least 1, got 0"):
-        reach_steps(curve_with([0.5]), 0)
 
 
 @pytest.mark.parametrize("size", [501, 3000])

@@ -3,6 +3,7 @@ import shutil
 
 import pytest
 from click.testing import CliRunner
+from tests.runs.report_runs import as_of_an_earlier_version
 
 from fedsched.cli.advise import command
 from fedsched.errors import InputError
@@ -146,6 +147,7 @@ def test_a_run_of_another_program_is_one_of_those_left_out(scenario, tmp_path):
         train(each, runs / run_name(each))
     foreign = runs / "flower"
     shutil.copytree(next(runs.iterdir()), foreign)
+    as_of_an_earlier_version(foreign)
     manifest = json.loads((foreign / MANIFEST).read_text())
     manifest["scenario"]["channel"] = {"max_age_rounds": 0}  # as fedsched.flower writes it
     (foreign / MANIFEST).write_text(json.dumps(manifest))

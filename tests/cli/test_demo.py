@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from fedsched.analysis.curves import curve_of, time_to_target
+from fedsched.analysis.arrival import ACCURACY, InARow
 from fedsched.cli import demo, output
 from fedsched.runs.engines import Outcome
 from fedsched.runs.runlog import read_run
@@ -17,7 +17,7 @@ def small(monkeypatch):
     monkeypatch.setattr(demo, "DRAWS", DRAWS)
     monkeypatch.setattr(demo, "SEEDS", (1,))
     monkeypatch.setattr(demo, "TARGET", 0.3)
-    monkeypatch.setattr(demo, "PATIENCE", 1)
+    monkeypatch.setattr(demo, "PROTOCOL", InARow(1))
     rounds = {(policy, draws): 24 for policy in ("uniform", "lyapunov") for draws in DRAWS}
     monkeypatch.setattr(demo, "_ROUNDS", {**rounds, ("uniform", 1): 4})
 
@@ -44,7 +44,8 @@ def test_the_demo_trains_compares_draws_and_the_second_time_trains_nothing(fedsc
     report = json.loads(text)
     assert report["target"] == 0.3
     assert report["picture"] == str(out / "demo.png")
-    seconds = {name: time_to_target(curve_of(log), 0.3, patience=1) for name, log in logs.items()}
+    reached = {name: ACCURACY.reach(log, 0.3, InARow(1)) for name, log in logs.items()}
+    seconds = {name: each and each.time_s(0.0) for name, each in reached.items()}
     assert seconds["uniform-m1-seed1"] is None  # too few rounds
     wanted = seconds["uniform-m3-seed1"] / seconds["lyapunov-m3-seed1"]
     assert report["speedup"] == {"1": None, "3": pytest.approx(wanted)}

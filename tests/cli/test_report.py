@@ -24,7 +24,7 @@ def test_a_page_is_written_and_what_was_left_out_is_said_on_stderr(tmp_path):
     assert re.fullmatch(r"left out: foreign: .*is damaged.*\n", result.stderr)
     text = page.read_text(encoding="utf-8")
     assert "<title>A &lt;b&gt;</title>" in text
-    assert '"patience":2' in text and '"target":0.8' in text
+    assert "at the first of 2 measurements in a row" in text and '"target":0.8' in text
 
 
 def test_several_folders_can_be_named_and_one_run_is_counted_as_one(tmp_path):

@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 from tests.runs.report_runs import manifest, table, write_grid, write_run
 
-from fedsched.analysis.curves import TRAINING_LOSS, curve_of, reach, speedup
+from fedsched.analysis.arrival import ACCURACY, PROTOCOLS, TRAINING_LOSS, InARow
+from fedsched.analysis.speedup import speedup
 from fedsched.cli.times import command
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.runs.runlog import read_run
@@ -21,7 +22,7 @@ def answer(*arguments):
 
 
 def arrival_s(folder, target, *, patience=3, computation_s=0.0):
-    return reach(curve_of(read_run(folder)), target, patience=patience).time_s(computation_s)
+    return ACCURACY.reach(read_run(folder), target, InARow(patience)).time_s(computation_s)
 
 
 @pytest.fixture
@@ -80,10 +81,7 @@ def test_training_losses_are_reached_as_accuracies_are(runs):
     row = next(row for row in said["rows"] if row["configuration"] == "lyapunov m=10")
     for place, loss in enumerate((1.5, 0.9)):
         ours, theirs = (
-            [
-                TRAINING_LOSS.reach(read_run(runs / f"{kind}-m10-seed{n}"), loss, patience=3)
-                for n in (1, 2, 3)
-            ]
+            [TRAINING_LOSS.reach(read_run(runs / f"{kind}-m10-seed{n}"), loss) for n in (1, 2, 3)]
             for kind in ("lyapunov", "uniform")
         )
         assert row["rounds"][place] == pytest.approx(sum(each.rounds for each in ours) / 3)
@@ -190,3 +188,20 @@ def test_other_mistakes_end_in_a_sentence(runs, tmp_path):
         times(runs, "--targets", "0.8", "--computation-s", "-1")
     with pytest.raises(InputError, match="patience"):
         times(runs, "--targets", "0.8", "--patience", "0")
+
+
+def test_a_mean_of_two_hundred_rounds_is_another_protocol(tmp_path):
+    kinds = {("uniform", 1): (0.1, 1.0), ("lyapunov", 1): (0.09, 1.0)}
+    write_grid(tmp_path, seeds=(1,), rounds=600, kinds=kinds)
+    rows = answer(tmp_path, "--targets", "0.9", "--protocol", "both")["rows"]
+    assert [row["protocol"] for row in rows] == ["row", "row", "mean", "mean"]
+    for row in rows:
+        log = read_run(tmp_path / f"{row['configuration']}-m1-seed1")
+        assert row["rounds"] == [ACCURACY.reach(log, 0.9, PROTOCOLS[row["protocol"]]).rounds]
+    assert rows == [
+        row
+        for name in ("row", "mean")
+        for row in answer(tmp_path, "--targets", "0.9", "--protocol", name)["rows"]
+    ]
+    shown = times(tmp_path, "--targets", "0.9", "--protocol", "mean", "--markdown").output
+    assert "reached when the mean of the measurements of the last 200 rounds" in shown

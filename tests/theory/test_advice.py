@@ -5,8 +5,8 @@ import pytest
 import scipy.stats
 from tests.runs.report_runs import write_grid
 
+from fedsched.analysis.arrival import ACCURACY, InARow
 from fedsched.analysis.collect import collect_runs
-from fedsched.analysis.curves import curve_of, reach
 from fedsched.errors import InputError
 from fedsched.learning.dataset import load_dataset
 from fedsched.learning.models import build_model, flatten
@@ -156,18 +156,18 @@ def test_the_size_of_an_update_is_the_models_unless_named():
 def test_measured_times_are_means_over_seeds_of_runs_that_all_arrive(tmp_path):
     write_grid(tmp_path, seeds=(1, 2))
     logs = [run.log for run in collect_runs([tmp_path]).runs]
-    times = measured_times(logs, 0.3, computation_s=1.0, patience=1)
+    times = measured_times(logs, 0.3, computation_s=1.0, protocol=InARow(1))
     assert len(times) >= 2
     assert len(logs) == 2 * len(times)
     policy = logs[0].manifest["scenario"]["policy"]
     same = [log for log in logs if log.manifest["scenario"]["policy"] == policy]
-    expected = np.mean([reach(curve_of(log), 0.3).time_s(1.0) for log in same])
+    expected = np.mean([ACCURACY.reach(log, 0.3, InARow(1)).time_s(1.0) for log in same])
     scenario = scenario_from(logs[0].manifest["scenario"])
     candidate = simulate(
         dataclasses.replace(scenario_from(TABLE), policy=scenario.policy), parameters=10, rounds=2
     )
     assert times[candidate.policy] == pytest.approx(expected)
-    never = measured_times(logs, 2.0, computation_s=0.0, patience=1)
+    never = measured_times(logs, 2.0, computation_s=0.0, protocol=InARow(1))
     assert set(never.values()) == {None}
 
 

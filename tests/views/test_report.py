@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from tests.runs.report_runs import manifest, run_log, table, write_grid, write_run
 
+from fedsched.analysis.arrival import InARow, Reach, RunningMean
 from fedsched.analysis.collect import Collection, LeftOut, collect_runs, good_run
-from fedsched.analysis.curves import Reach, training_loss
+from fedsched.analysis.curves import training_loss
 from fedsched.analysis.groups import group_runs, mean_reach, summary_rows
 from fedsched.errors import InputError, RunLogError
 from fedsched.views.report import report_page, report_payload, write_report
@@ -43,16 +44,16 @@ def grid(tmp_path_factory):
     return write_grid(tmp_path_factory.mktemp("grid"))
 
 
-@pytest.mark.parametrize("patience", [1, 3])
-def test_the_numbers_in_the_page_answer_for_any_target_as_the_analysis_does(grid, patience):
+@pytest.mark.parametrize("protocol", [InARow(1), InARow(3), RunningMean(20)])
+def test_the_numbers_in_the_page_answer_for_any_target_as_the_analysis_does(grid, protocol):
     found = collect_runs([grid])
-    payload = report_payload(found, patience=patience)
+    payload = report_payload(found, protocol=protocol)
     groups = {group.label: group for group in group_runs(run.log for run in found.runs)}
     reached = 0
     for part in payload["groups"]:
         for target in np.linspace(0.05, 1.0, 96):
             answers = [answer(run, target) for run in part["runs"]]
-            expected = mean_reach(groups[part["label"]], target, patience=patience)
+            expected = mean_reach(groups[part["label"]], target, protocol)
             if None in answers:
                 assert expected is None
                 continue
@@ -67,7 +68,7 @@ def test_constants_and_pairs_are_those_of_the_summary(grid):
     payload = report_payload(found, target=0.8)
     parts = {part["label"]: part for part in payload["groups"]}
     assert list(parts) == ["lyapunov m=1", "lyapunov m=10", "uniform m=1", "uniform m=10"]
-    for row in summary_rows(group_runs(run.log for run in found.runs), 0.8, patience=3):
+    for row in summary_rows(group_runs(run.log for run in found.runs), 0.8):
         part = parts[row["configuration"]]
         for key in ("airtime_s_per_round", "devices_per_round", "best_accuracy"):
             assert part[key] == row[key]
@@ -119,8 +120,8 @@ def test_the_page_opens_at_a_target_that_every_configuration_reaches(grid):
     target = report_payload(found)["target"]
     groups = group_runs(run.log for run in found.runs)
     assert round(100 * target) == pytest.approx(100 * target)
-    assert all(mean_reach(group, target, patience=3) for group in groups)
-    assert not all(mean_reach(group, target + 0.01, patience=3) for group in groups)
+    assert all(mean_reach(group, target) for group in groups)
+    assert not all(mean_reach(group, target + 0.01) for group in groups)
     assert report_payload(found, target=0.5)["target"] == 0.5
 
 

@@ -32,7 +32,6 @@ pytestmark = pytest.mark.skipif(
     reason="needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)",
 )
 
-PATIENCE = 3
 KEYS = {"Home": "\ue011", "End": "\ue010", "Right": "\ue014", "Left": "\ue012", "Up": "\ue00e"}
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # how the protocol names an element
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -172,7 +171,7 @@ def grid(tmp_path_factory):
     (root / "broken").mkdir()
     (root / "broken" / "manifest.json").write_text("{}")
     groups = group_runs(run.log for run in collect_runs([root]).runs)
-    report = write_report([root], root / "report.html", target=0.9, patience=PATIENCE)
+    report = write_report([root], root / "report.html", target=0.9)
     return report.path.as_uri(), groups
 
 
@@ -207,7 +206,7 @@ def check_numbers(browser, groups, *, hidden=()):
     """Everything in the tables is what the analysis gives for the settings shown."""
     c, target = settings(browser)
     rows = {row["label"]: row for row in browser.run(ROWS)}
-    expected = summary_rows(groups, target, computation_s=c, patience=PATIENCE)
+    expected = summary_rows(groups, target, computation_s=c)
     assert rows.keys() == {row["configuration"] for row in expected}
     for row in expected:
         cells, label = rows[row["configuration"]]["cells"], row["configuration"]
@@ -234,7 +233,7 @@ def check_numbers(browser, groups, *, hidden=()):
         assert text["best_accuracy"] == f"{row['best_accuracy']:.4f}"
     lines = {
         group.label: line for group in groups
-        if group.label not in hidden and (line := mean_reach(group, target, patience=PATIENCE))
+        if group.label not in hidden and (line := mean_reach(group, target))
     }  # fmt: skip
     ranges = browser.run(RANGES)
     segments = envelope(lines)

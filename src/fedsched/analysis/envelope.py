@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fedsched.analysis.curves import Reach
+from fedsched.analysis.arrival import Reach
 
 __all__ = ["Segment", "envelope"]
 
@@ -21,8 +21,8 @@ class Segment:
 def envelope(lines: Mapping[str, Reach]) -> list[Segment]:
     r"""Who is first at the target, as a function of the computation time c >= 0.
 
-    Configuration i takes :math:`A_i + c R_i` seconds, with airtime A and rounds R until the
-    target. The minimum over i is concave and piecewise linear; neighbours on it meet at
+    Configuration i takes :math:`A_i + c R_i` seconds by the clock, with airtime A and rounds R
+    until the target. The minimum over i is concave and piecewise linear; neighbours on it meet at
     :math:`c = (A_j - A_i) / (R_i - R_j)`. Ties go to the line with fewer rounds, which wins
     beyond them.
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 from typing import Any
 
-from fedsched.analysis.curves import ACCURACY, Measure, Reach, Speedup, curve_of, speedup
+from fedsched.analysis.arrival import ACCURACY, IN_A_ROW, ArrivalProtocol, Measure, Reach
+from fedsched.analysis.curves import curve_of
+from fedsched.analysis.speedup import Speedup, speedup
 from fedsched.runs.runlog import RunLog
 
 __all__ = ["Group", "baseline_of", "group_runs", "mean_reach", "paired_speedup", "summary_rows"]
@@ -144,10 +146,14 @@ def _written(name: str, value: Any) -> str:
 
 
 def mean_reach(
-    group: Group, target: float, *, patience: int = 1, measure: Measure = ACCURACY
+    group: Group,
+    target: float,
+    protocol: ArrivalProtocol = IN_A_ROW,
+    *,
+    measure: Measure = ACCURACY,
 ) -> Reach | None:
     """When the group reaches a target on average; None if one of its seeds never does."""
-    reached = [measure.reach(log, target, patience=patience) for log in group.logs]
+    reached = [measure.reach(log, target, protocol) for log in group.logs]
     known = [each for each in reached if each is not None]
     if len(known) < len(reached) or not known:
         return None
@@ -158,7 +164,11 @@ def mean_reach(
 
 
 def summary_rows(
-    groups: Sequence[Group], target: float, *, computation_s: float = 0.0, patience: int = 1
+    groups: Sequence[Group],
+    target: float,
+    protocol: ArrivalProtocol = IN_A_ROW,
+    *,
+    computation_s: float = 0.0,
 ) -> list[dict[str, Any]]:
     """One row a group, ready for a data frame; a group that never arrives has None.
 
@@ -166,10 +176,10 @@ def summary_rows(
     """
     rows = []
     for group in groups:
-        reached = mean_reach(group, target, patience=patience)
+        reached = mean_reach(group, target, protocol)
         base = baseline_of(group, groups)
         gain = None if base is None else paired_speedup(
-            base, group, target, computation_s=computation_s, patience=patience
+            base, group, target, computation_s=computation_s, protocol=protocol
         )  # fmt: skip
         rows.append(
             {
@@ -202,7 +212,7 @@ def paired_speedup(
     fast: Group,
     *targets: float,
     computation_s: float = 0.0,
-    patience: int = 1,
+    protocol: ArrivalProtocol = IN_A_ROW,
     measure: Measure = ACCURACY,
 ) -> Speedup | None:
     """How many times sooner ``fast`` reaches a target, over the seeds that both have.
@@ -219,7 +229,7 @@ def paired_speedup(
 
         NaN, too, if it was reached before anybody sent: of no time there is no ratio.
         """
-        reached = [measure.reach(log, target, patience=patience) for target in targets]
+        reached = [measure.reach(log, target, protocol) for target in targets]
         times_s = [each.time_s(computation_s) for each in reached if each is not None]
         if len(times_s) < len(targets) or min(times_s) <= 0.0:
             return math.nan

@@ -1,35 +1,10 @@
-"""Fewer points of a curve: without loss for the time to a target, with care for drawing."""
+"""Fewer points of a curve, for drawing."""
 
 import numpy as np
 
 from fedsched.analysis.curves import Curve
-from fedsched.core.checks import whole_number
 
-__all__ = ["averaged", "reach_steps", "thinned"]
-
-
-def reach_steps(curve: Curve, patience: int) -> Curve:
-    r"""The points of a curve that decide when it reached any target.
-
-    With :math:`w_i = \min(v_i, \dots, v_{i+p-1})` for patience p, a target is reached at the first
-    i with :math:`w_i` at or above it, and that is always a place where w is higher than ever
-    before. These places, with w as their value, thus answer for every target without loss.
-
-    Example:
-        >>> curve = Curve(rounds=np.array([1.0, 2, 3, 4]), airtime_s=np.array([2.0, 4, 6, 8]),
-        ...               value=np.array([0.5, 0.9, 0.7, 0.8]))
-        >>> steps = reach_steps(curve, 2)
-        >>> steps.rounds.tolist(), steps.value.tolist()
-        ([1.0, 2.0], [0.5, 0.7])
-    """
-    whole_number("patience", patience)
-    if len(curve.value) < patience:
-        none = np.empty(0)
-        return Curve(rounds=none, airtime_s=none, value=none)
-    lasting = np.lib.stride_tricks.sliding_window_view(curve.value, patience).min(axis=1)
-    before = np.concatenate([[-np.inf], np.maximum.accumulate(lasting)[:-1]])
-    steps = np.flatnonzero(lasting > before)
-    return Curve(rounds=curve.rounds[steps], airtime_s=curve.airtime_s[steps], value=lasting[steps])
+__all__ = ["averaged", "thinned"]
 
 
 def thinned(curve: Curve, points: int) -> Curve:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fedsched.analysis.curves import ACCURACY, Measure, Reach, Speedup
+from fedsched.analysis.arrival import ACCURACY, IN_A_ROW, ArrivalProtocol, Measure, Reach
 from fedsched.analysis.groups import Group, baseline_of, mean_reach, paired_speedup
+from fedsched.analysis.speedup import Speedup
 from fedsched.errors import UnknownNameError
 
 __all__ = ["Row", "times_to_targets"]
@@ -28,7 +29,7 @@ def times_to_targets(
     targets: Sequence[float],
     *,
     computation_s: float = 0.0,
-    patience: int = 1,
+    protocol: ArrivalProtocol = IN_A_ROW,
     against: str | None = None,
     by_seed: bool = False,
     measure: Measure = ACCURACY,
@@ -39,7 +40,7 @@ def times_to_targets(
         groups: configurations, as :func:`fedsched.analysis.groups.group_runs` makes them.
         targets: test accuracies, or values of another ``measure``.
         computation_s: computation time a round, for the comparison of times.
-        patience: measurements a crossing must last.
+        protocol: what counts as having reached a target.
         against: the configuration that all others of its environment are compared with; if None,
             each is compared with uniform selection that is like it in all that uniform reads.
         by_seed: a row for each run instead of one for all runs of a configuration.
@@ -49,7 +50,7 @@ def times_to_targets(
     if against is not None and against not in known:
         raise UnknownNameError("against", against, dict.fromkeys(known))
     return [
-        _row(each, base, targets, measure, computation_s=computation_s, patience=patience)
+        _row(each, base, targets, measure, computation_s=computation_s, protocol=protocol)
         for group in groups
         for base in [_base(group, groups, against)]
         for each in (_single(group) if by_seed else [group])
@@ -63,13 +64,13 @@ def _row(
     measure: Measure,
     *,
     computation_s: float,
-    patience: int,
+    protocol: ArrivalProtocol,
 ) -> Row:
     def sooner(*goals: float) -> Speedup | None:
         if base is None:
             return None
         return paired_speedup(
-            base, group, *goals, computation_s=computation_s, patience=patience, measure=measure
+            base, group, *goals, computation_s=computation_s, protocol=protocol, measure=measure
         )
 
     return Row(
@@ -77,9 +78,7 @@ def _row(
         environment=group.environment,
         seeds=tuple(group.seeds),
         against=None if base is None else base.choice,
-        reached=tuple(
-            mean_reach(group, goal, patience=patience, measure=measure) for goal in targets
-        ),
+        reached=tuple(mean_reach(group, goal, protocol, measure=measure) for goal in targets),
         sooner=tuple(sooner(goal) for goal in targets),
         sooner_overall=sooner(*targets),
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from fedsched.analysis.arrival import IN_A_ROW, InARow
 from fedsched.cli.output import print_json, print_table, track
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError
@@ -16,7 +17,6 @@ from fedsched.files import output_path
 from fedsched.runs.scenario import Scenario, scenario_from
 from fedsched.runs.scenario_file import load_scenarios
 from fedsched.views.figures import FIGURE_SUFFIXES, save_figure
-from fedsched.views.report import PATIENCE
 
 __all__ = ["command"]
 
@@ -51,7 +51,7 @@ __all__ = ["command"]
 @click.option(
     "--patience",
     type=int,
-    help=f"Measurements a crossing must last, for --compare.  [default: {PATIENCE}]",
+    help=f"Measurements a crossing must last, for --compare.  [default: {IN_A_ROW.patience}]",
 )
 @click.option("--plot", metavar="FILE", help=f"Draw the trade-off: {', '.join(FIGURE_SUFFIXES)}.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -91,7 +91,7 @@ def command(
             f"patience = {patience} says how a run reaches the target, and there is no run to "
             "measure; name runs with --compare, or leave out --patience"
         )
-    patience = PATIENCE if patience is None else whole_number("patience", patience)
+    protocol = IN_A_ROW if patience is None else InARow(patience)
     if plot is not None:
         output_path("plot", plot, FIGURE_SUFFIXES)
     sys.path.insert(0, str(Path.cwd()))
@@ -108,7 +108,7 @@ def command(
     if compare:
         times = dict(
             measured_times(
-                _logs(compare, first), target, computation_s=computation, patience=patience
+                _logs(compare, first), target, computation_s=computation, protocol=protocol
             )
         )  # fmt: skip
     parameters = model_parameters(first)
@@ -183,7 +183,10 @@ def _logs(folders: tuple[str, ...], like: Scenario) -> list[Any]:
     """Runs on the scenario's own channel, link, data and training; the others are no evidence."""
     from fedsched.analysis.collect import collect_runs
 
-    runs = [run.log for run in collect_runs(list(folders)).runs]
+    found = collect_runs(list(folders))
+    for each in found.left_out:
+        click.echo(f"left out: {each.name}: {each.reason}", err=True)
+    runs = [run.log for run in found.runs]
     if not runs:
         raise InputError(f"compare: there is no run that can be read in {', '.join(folders)}")
     alike = [log for log in runs if _is_like(log.manifest["scenario"], like)]

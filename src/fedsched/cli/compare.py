@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from fedsched.analysis.curves import curve_of, reach
+from fedsched.analysis.arrival import ACCURACY
 from fedsched.cli.output import end_with, print_json, print_table, run_each
 from fedsched.core.checks import whole_number
 from fedsched.core.uplink import PAPER_UPLINK
@@ -25,7 +25,6 @@ from fedsched.views.report import write_report
 
 __all__ = ["command", "comparison_row"]
 
-PATIENCE = 2  # measurements a crossing must last
 # Rounds, how often to measure, and the target: what two minutes, ten, or an hour allow.
 SCALES = {"smoke": (50, 2, 0.80), "small": (300, 4, 0.90), "full": (1500, 10, 0.92)}
 
@@ -96,7 +95,7 @@ def command(
         end_with(failed)
     rows = [comparison_row(read_run(job.folder), target) for job in done]
     report = write_report(
-        [job.folder for job in done], folder / "report.html", target=target, patience=PATIENCE,
+        [job.folder for job in done], folder / "report.html", target=target,
         title="Policies compared",
     )  # fmt: skip
     seconds = time.perf_counter() - began
@@ -123,7 +122,7 @@ def _scenario(
 
 def comparison_row(log: RunLog, target: float) -> dict[str, Any]:
     """The figures of one run; what has no value is None."""
-    reached = reach(curve_of(log), target, patience=PATIENCE)
+    reached = ACCURACY.reach(log, target)
     computation_s = float(log.manifest["scenario"]["uplink"]["computation_s"])
     inverse = log.column("mean_inverse_probability")
     devices = [device for round_ in log.lists("device") for device in round_]

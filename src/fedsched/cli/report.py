@@ -2,7 +2,8 @@
 
 import click
 
-from fedsched.views.report import PATIENCE, write_report
+from fedsched.analysis.arrival import IN_A_ROW, PROTOCOLS, arrival_protocol
+from fedsched.views.report import write_report
 
 __all__ = ["command"]
 
@@ -15,10 +16,21 @@ __all__ = ["command"]
     type=float,
     help="Test accuracy the page opens with.  [default: what every configuration reaches]",
 )
-@click.option("--patience", default=PATIENCE, help="Measurements a crossing must last.")
+@click.option(
+    "--protocol", default=IN_A_ROW.name, type=click.Choice(list(PROTOCOLS)),
+    help="What counts as reached: measurements in a row, or the mean of the last 200 rounds.",
+)  # fmt: skip
+@click.option(
+    "--patience", default=IN_A_ROW.patience, help="Measurements a crossing must last, in a row."
+)
 @click.option("--title", default="Time to accuracy", help="Heading of the page.")
 def command(
-    runs: tuple[str, ...], output: str, target: float | None, patience: int, title: str
+    runs: tuple[str, ...],
+    output: str,
+    target: float | None,
+    protocol: str,
+    patience: int,
+    title: str,
 ) -> None:
     """Write one page about RUNS: run folders, or folders that hold them at any depth.
 
@@ -26,7 +38,8 @@ def command(
     redraw curves, speed-ups and the best configurations. Damaged or foreign folders are named and
     left out.
     """
-    report = write_report(runs, output, target=target, patience=patience, title=title)
+    chosen = arrival_protocol(protocol, patience=patience)
+    report = write_report(runs, output, target=target, protocol=chosen, title=title)
     for each in report.left_out:
         click.echo(f"left out: {each.name}: {each.reason}", err=True)
     counted = f"{report.runs} run{'s' if report.runs != 1 else ''}"

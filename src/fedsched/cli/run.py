@@ -8,6 +8,7 @@ import click
 
 from fedsched.analysis.curves import training_loss
 from fedsched.cli.output import end_with, live_progress, print_table, run_each
+from fedsched.clock import elapsed_s
 from fedsched.core.checks import whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.files import output_folder
@@ -144,7 +145,7 @@ def _print(title: str, runs: dict[str, tuple[Scenario, RunLog]]) -> None:
                 name + (" (biased)" if log.manifest.get("biased") else ""),
                 str(log.rounds),
                 f"{on_air_s:.1f}",
-                f"{on_air_s + scenario.uplink.computation_s * log.rounds:.1f}",
+                f"{elapsed_s(on_air_s, log.rounds, scenario.uplink.computation_s):.1f}",
                 f"{accuracy[-1]:.4f}",
                 f"{accuracy[accuracy == accuracy].max():.4f}",
                 f"{loss[-1]:.4f}" if len(loss) else "-",

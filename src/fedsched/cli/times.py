@@ -6,15 +6,24 @@ from typing import Any
 
 import click
 
+from fedsched.analysis.arrival import (
+    ACCURACY,
+    IN_A_ROW,
+    PROTOCOLS,
+    TRAINING_LOSS,
+    ArrivalProtocol,
+    Measure,
+    Reach,
+    arrival_protocol,
+)
 from fedsched.analysis.collect import collect_runs
-from fedsched.analysis.curves import ACCURACY, TRAINING_LOSS, Measure, Reach, Speedup
 from fedsched.analysis.groups import group_runs
+from fedsched.analysis.speedup import Speedup
 from fedsched.analysis.times import Row, times_to_targets
 from fedsched.cli.output import print_json, print_table
-from fedsched.core.checks import positive_number, whole_number
+from fedsched.core.checks import positive_number
 from fedsched.errors import InputError
 from fedsched.runs.runlog import RunLog
-from fedsched.views.report import PATIENCE
 
 __all__ = ["command"]
 
@@ -26,7 +35,13 @@ __all__ = ["command"]
 @click.option(
     "--computation-s", type=float, help="Computation time a round.  [default: the runs' own]"
 )
-@click.option("--patience", default=PATIENCE, help="Measurements a crossing must last.")
+@click.option(
+    "--protocol", default=IN_A_ROW.name, type=click.Choice([*PROTOCOLS, "both"]),
+    help="What counts as reached: measurements in a row, or the mean of the last 200 rounds.",
+)  # fmt: skip
+@click.option(
+    "--patience", default=IN_A_ROW.patience, help="Measurements a crossing must last, in a row."
+)
 @click.option(
     "--against",
     metavar="CONFIGURATION",
@@ -37,7 +52,7 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     runs: tuple[str, ...], targets: str | None, losses: str | None, computation_s: float | None,
-    patience: int, against: str | None, by_seed: bool, markdown: bool, as_json: bool,
+    protocol: str, patience: int, against: str | None, by_seed: bool, markdown: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Say when the RUNS reached each accuracy, and how many times sooner than uniform selection.
 
@@ -53,7 +68,8 @@ def command(
     measure, goals = _asked(targets, losses)
     if computation_s is not None:
         positive_number("computation-s", computation_s, allow_zero=True)
-    whole_number("patience", patience)
+    names = list(PROTOCOLS) if protocol == "both" else [protocol]
+    protocols = [arrival_protocol(name, patience=patience) for name in names]
     if markdown and as_json:
         raise click.UsageError("tables come as --markdown or as --json, not as both")
     found = collect_runs(runs)
@@ -63,23 +79,47 @@ def command(
         raise InputError(f"runs: there is no run that can be read in {', '.join(runs)}")
     if computation_s is None:
         computation_s = _own_computation_s([run.log for run in found.runs])
-    rows = times_to_targets(
-        group_runs(run.log for run in found.runs), goals, computation_s=computation_s,
-        patience=patience, against=against, by_seed=by_seed, measure=measure,
-    )  # fmt: skip
+    groups = group_runs(run.log for run in found.runs)
+    tables = {
+        each: times_to_targets(
+            groups, goals, computation_s=computation_s, protocol=each, against=against,
+            by_seed=by_seed, measure=measure,
+        )
+        for each in protocols
+    }  # fmt: skip
     if as_json:
         about = {"measure": measure.name, "targets": goals,
                  "computation_s": computation_s, "patience": patience}  # fmt: skip
-        print_json({**about, "rows": [_plain(row, computation_s) for row in rows]})
+        plain = [
+            {"protocol": each.name, **_plain(row, computation_s)}
+            for each, rows in tables.items()
+            for row in rows
+        ]
+        print_json({**about, "rows": plain})
         return
+    for each, rows in tables.items():
+        _print(each, rows, goals, measure, computation_s, markdown)
+
+
+def _print(
+    protocol: ArrivalProtocol,
+    rows: list[Row],
+    goals: list[float],
+    measure: Measure,
+    computation_s: float,
+    markdown: bool,
+) -> None:
+    """Two tables for each environment: times, and how many times sooner."""
+    what = "" if measure is ACCURACY else f" to a {measure.name}"
+    how = "" if protocol.name == IN_A_ROW.name else f", reached {protocol.in_words}"
+    what = f"{what}{how}, computation {computation_s:g} s a round"
+    names = [f"to {goal:g}" for goal in goals]
+    overall = ["on average"] if len(goals) > 1 else []
     for environment in dict.fromkeys(row.environment for row in rows):
         here = [row for row in rows if row.environment == environment]
         where = f"{environment}: " if environment else ""
-        names = [f"to {goal:g}" for goal in goals]
-        what = "" if measure is ACCURACY else f" to a {measure.name}"
-        overall = ["on average"] if len(goals) > 1 else []
         print_table(
-            f"{where}seconds and rounds{what}, computation {computation_s:g} s a round",
+            f"{where}seconds and rounds{what}",
             ["configuration", "seeds", *names],
             [
                 [row.configuration, _seeds(row), *(_time(r, computation_s) for r in row.reached)]
@@ -89,7 +129,7 @@ def command(
         )
         if compared := [row for row in here if any(row.sooner)]:
             print_table(
-                f"{where}times sooner{what}, computation {computation_s:g} s a round",
+                f"{where}times sooner{what}",
                 ["configuration", "seeds", "than", *names, *overall],
                 [
                     [row.configuration, _seeds(row), str(row.against), *map(_gain, _gains(row))]

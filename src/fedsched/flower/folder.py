@@ -50,11 +50,11 @@ class RunFolder:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self._folder = stack.enter_context(runs.RunFolder.held("folder", self._path, _WAIT_S))
-            if begun := (self._folder.path / MANIFEST).is_file():
+            if (self._folder.path / MANIFEST).is_file():
                 self._check_same()
                 self._folder.reopen(self._scenario)  # it is not finished until it says so
             self._checkpoint = self._folder.open(self._scenario, self._about)
-            if not begun:
+            if self._checkpoint is None:
                 self._folder.describe(self._scenario, self._about)
             self._stack = stack.pop_all()  # a folder that is refused is let go at once
         return self

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fedsched.analysis.curves import ACCURACY, TRAINING_LOSS, Measure, Reach, mean_curve
+from fedsched.analysis.arrival import ACCURACY, TRAINING_LOSS, Measure, Reach
+from fedsched.analysis.curves import mean_curve
 from fedsched.analysis.envelope import envelope
 from fedsched.analysis.groups import Group
 from fedsched.analysis.tally import ScheduleTally
@@ -137,7 +138,7 @@ def time_to_target(scale: Scale, lines: Mapping[str, Reach], never: Sequence[str
     with subplots(1, 1, width=6.4, height=4.4) as (figure, axes):
         axis = axes[0][0]
         for label, line in lines.items():
-            axis.plot(grid, line.airtime_s + grid * line.rounds, label=label)
+            axis.plot(grid, [line.time_s(c) for c in grid], label=label)
         for label in never:
             axis.plot([], [], color="#999999", linestyle=":", label=label)
         if lines:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedsched.analysis.arrival import IN_A_ROW, ArrivalProtocol, InARow
 from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError, UnknownNameError
 
@@ -26,7 +27,7 @@ class Scale:
     training: Mapping[str, Any]
     samples: int
     eval_every: Mapping[int, int]  # by draws
-    patience: int  # measurements a crossing must last
+    protocol: ArrivalProtocol  # what counts as having reached a target
     window: int  # points of the rolling mean, of 200 on each curve
     stops: bool = False  # whether a run ends once it stands at its target
     paper_beside: bool = True  # whether the paper's numbers stand beside ours
@@ -56,20 +57,20 @@ _SMOKE = Scale(
     rounds={1: 24, 5: 16, 10: 16}, schedule_rounds=200,
     targets={math.inf: 0.7, 1.0: 0.6, 0.0: 0.3},
     training={"model": "softmax", "learning_rate": 0.02, "steps": 3, "batch_size": 16},
-    samples=100, eval_every={1: 2, 5: 2, 10: 2}, patience=1, window=1,
+    samples=100, eval_every={1: 2, 5: 2, 10: 2}, protocol=InARow(1), window=1,
 )  # fmt: skip
 _SMALL = Scale(
     name="small", dataset="digits", devices=100, draws=(1, 5, 10), seeds=(1, 2),
     rounds={1: 400, 5: 260, 10: 260}, schedule_rounds=2_000,
     targets={math.inf: 0.92, 1.0: 0.90, 0.0: 0.80},
     training={"model": "softmax", "learning_rate": 0.002},
-    samples=500, eval_every={1: 4, 5: 4, 10: 4}, patience=3, window=5,
+    samples=500, eval_every={1: 4, 5: 4, 10: 4}, protocol=IN_A_ROW, window=5,
 )  # fmt: skip
 _PAPER = Scale(
     name="paper", dataset="cifar10", devices=100, draws=(1, 5, 10), seeds=(1, 2, 3),
     rounds=dict.fromkeys((1, 5, 10), 10_000), schedule_rounds=4_000, targets=_PAPER_TARGETS,
     training={"model": "paper-cnn", "learning_rate": 0.01},
-    samples=500, eval_every={1: 50, 5: 20, 10: 20}, patience=3, window=5,
+    samples=500, eval_every={1: 50, 5: 20, 10: 20}, protocol=IN_A_ROW, window=5,
     stops=True, longer={0.0: 20_000},
 )  # fmt: skip
 
@@ -99,7 +100,7 @@ def make_scale(name: str, dataset: str | None) -> Scale:
                 "rounds": dict.fromkeys(_PAPER.draws, fewer),
                 "eval_every": {draws: max(2, fewer // 10) for draws in _PAPER.draws},
                 "targets": {math.inf: 0.4, 1.0: 0.35, 0.0: 0.15},
-                "patience": 1,
+                "protocol": InARow(1),
                 "stops": False,
                 "longer": {},
                 "schedule_rounds": 1_000,

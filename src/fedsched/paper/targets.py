@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedsched.analysis.curves import Reach
+from fedsched.analysis.arrival import Reach
 from fedsched.analysis.envelope import envelope
 from fedsched.analysis.groups import Group, mean_reach, paired_speedup
 from fedsched.analysis.tally import ScheduleTally
@@ -97,12 +97,12 @@ def _pairs(
         if ours is None or base is None:
             continue
         gain = paired_speedup(
-            base, ours, target, computation_s=computation_s, patience=scale.patience
+            base, ours, target, computation_s=computation_s, protocol=scale.protocol
         )
         in_paper = scale.paper_beside and alpha == math.inf
         printed = published.SPEEDUPS.get((channel, m, computation_s)) if in_paper else None
         for policy, group in (("lyapunov", ours), ("uniform", base)):
-            mean = mean_reach(group, target, patience=scale.patience)
+            mean = mean_reach(group, target, protocol=scale.protocol)
             seconds = published.SECONDS_TO_TARGET.get((policy, m))
             plain = in_paper and channel == "heterogeneous" and computation_s == 0.0
             rows.append(
@@ -171,7 +171,7 @@ def _lines(
             channel, policy, logged,
         ):  # fmt: skip
             continue
-        reached = mean_reach(group, scale.targets[alpha], patience=scale.patience)
+        reached = mean_reach(group, scale.targets[alpha], protocol=scale.protocol)
         if reached is not None:
             lines[group.label] = reached
     return lines

@@ -86,13 +86,15 @@ class RunFolder:
     def open(self, scenario: Mapping[str, Any], about: Mapping[str, Any]) -> Checkpoint | None:
         """Open the log where the run stands; returns its checkpoint, None if there is none.
 
-        The scenario and what follows from it are those of the manifest, where there is one.
+        Without one it is the scenario's run that begins, whatever the manifest says: it is to be
+        described anew.
         """
         described = (self.path / MANIFEST).is_file()
-        manifest = read_manifest(self.path) if described else {"scenario": scenario, **about}
-        self._run = run_id(manifest)
+        given = {"scenario": scenario, **about}
+        self._run = run_id(read_manifest(self.path) if described else given)
         saved = read_checkpoint(self.path, run=self._run)
         if saved is None:
+            self._run = run_id(given)
             self._log = LogWriter(self.path, run=self._run)
             return None
         if not (described or saved.run):

@@ -27,9 +27,10 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.analysis.curves import Reach, curve_of, reach
+from fedsched.analysis.arrival import ACCURACY, ArrivalProtocol, Reach
 from fedsched.analysis.envelope import Segment, envelope
 from fedsched.analysis.tally import ScheduleTally
+from fedsched.clock import elapsed_s
 from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError, require
 from fedsched.policies.designs import make_design
@@ -72,7 +73,7 @@ class Candidate:
 
     def time_s(self, weight: float, computation_s: float) -> float:
         """Time to a target, for each round that it would take with everybody."""
-        return self.rounds(weight) * (self.airtime_s + computation_s)
+        return self.rounds(weight) * elapsed_s(self.airtime_s, 1.0, computation_s)
 
     @property
     def label(self) -> str:
@@ -235,13 +236,13 @@ def best_by_computation(simulated: Sequence[Candidate], weight: float) -> list[S
 
 
 def measured_times(
-    logs: Iterable[RunLog], target: float, *, computation_s: float, patience: int
+    logs: Iterable[RunLog], target: float, *, computation_s: float, protocol: ArrivalProtocol
 ) -> Mapping[PolicySection, float | None]:
     """Mean time to a test accuracy by policy; None where a seed never reached it."""
     positive_number("target", target)
     times: dict[PolicySection, list[float | None]] = {}
     for log in logs:
-        reached = reach(curve_of(log), target, patience=patience)
+        reached = ACCURACY.reach(log, target, protocol)
         time_s = None if reached is None else reached.time_s(computation_s)
         times.setdefault(scenario_from(log.manifest["scenario"]).policy, []).append(time_s)
     return {

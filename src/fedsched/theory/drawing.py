@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedsched.clock import elapsed_s
 from fedsched.theory.bounds import (
     corrected_bound,
     corrected_step_limit,
@@ -129,6 +130,10 @@ def advice_figure(rows: list[dict[str, Any]], about: dict[str, Any]) -> Any:
         rows: one a candidate, the best first, as ``fedsched advise --json`` prints them.
         about: the weight rho and the computation time; and the rank correlation, if compared.
     """
+
+    def round_s(row: dict[str, Any]) -> float:
+        return elapsed_s(float(row["airtime_s_per_round"]), 1.0, about["computation_s"])
+
     compared = about.get("rank_correlation") is not None
     panels = 2 if compared else 1
     kinds = list(dict.fromkeys((row["policy"], row["design"]) for row in rows))
@@ -136,12 +141,12 @@ def advice_figure(rows: list[dict[str, Any]], about: dict[str, Any]) -> Any:
         axis = axes[0][0]
         for kind in kinds:
             of_kind = [row for row in rows if (row["policy"], row["design"]) == kind]
-            x = [row["airtime_s_per_round"] + about["computation_s"] for row in of_kind]
+            x = [round_s(row) for row in of_kind]
             y = [row["relative_rounds"] for row in of_kind]
             axis.set(xscale="log", yscale="log")
             axis.plot(x, y, linestyle="", marker="o", markersize=5, label=" ".join(kind))
         best = rows[0]
-        at = (best["airtime_s_per_round"] + about["computation_s"], best["relative_rounds"])
+        at = (round_s(best), best["relative_rounds"])
         across = np.geomspace(axis.get_xlim()[0], axis.get_xlim()[1], 50)
         bottom, top = axis.get_ylim()
         for factor in 2.0 ** np.arange(8):

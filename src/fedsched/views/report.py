@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.analysis.arrival import IN_A_ROW, ArrivalProtocol, reach_steps
 from fedsched.analysis.collect import Collection, GoodRun, LeftOut, collect_runs
 from fedsched.analysis.curves import Curve
 from fedsched.analysis.groups import Group, baseline_of, group_runs, summary_rows
-from fedsched.analysis.thinning import averaged, reach_steps, thinned
+from fedsched.analysis.speedup import student_975
+from fedsched.analysis.thinning import averaged, thinned
 from fedsched.errors import InputError, RunLogError
 from fedsched.files import atomic_path, output_path
 from fedsched.views.figures import PALETTE
@@ -37,7 +39,6 @@ __all__ = [
 
 Values = NDArray[np.float64]
 
-PATIENCE = 3  # measurements a crossing must last, unless asked otherwise
 _DRAWN = 500  # points of a curve
 _POWER_POINTS = 120
 _DEVICE_BINS = 400
@@ -58,13 +59,13 @@ def write_report(
     output: str | Path,
     *,
     target: float | None = None,
-    patience: int = PATIENCE,
+    protocol: ArrivalProtocol = IN_A_ROW,
     title: str = "Time to accuracy",
 ) -> Report:
     """Write the report of all runs in and below some folders; see :func:`report_payload`."""
     place = output_path("output", output, (".html", ".htm"))
     found = collect_runs(paths)
-    payload = report_payload(found, target=target, patience=patience, title=title)
+    payload = report_payload(found, target=target, protocol=protocol, title=title)
     with atomic_path(place) as aside:
         aside.write_bytes(report_page(payload))
     return Report(
@@ -79,7 +80,7 @@ def report_payload(
     found: Collection[GoodRun],
     *,
     target: float | None = None,
-    patience: int = PATIENCE,
+    protocol: ArrivalProtocol = IN_A_ROW,
     title: str = "Time to accuracy",
 ) -> dict[str, Any]:
     """Everything the page shows, as plain values for JSON.
@@ -89,7 +90,7 @@ def report_payload(
         target: test accuracy the page opens with; if None, the highest hundredth that every
             configuration of the environment it opens with reaches, but no lower than four
             fifths of the best.
-        patience: measurements a crossing must last.
+        protocol: what counts as having reached a target.
         title: heading of the page.
     """
     if target is not None and not 0.0 < target <= 1.0:
@@ -104,9 +105,9 @@ def report_payload(
         group_runs(run.log for run in found.runs), key=lambda each: _natural(each.label)
     )
     # Sliders move none of the three means that are taken from these rows.
-    rows = summary_rows(groups, target=1.0, patience=patience)
+    rows = summary_rows(groups, 1.0, protocol)
     parts = [
-        _group(group, [run_of[id(log)] for log in group.logs], groups, row, patience)
+        _group(group, [run_of[id(log)] for log in group.logs], groups, row, protocol)
         for group, row in zip(groups, rows, strict=True)
     ]
     opening = _largest_environment(parts)
@@ -115,7 +116,9 @@ def report_payload(
     common = [k for k in first if all(k in g.fields and g.fields[k] == first[k] for g in groups)]
     return {
         "title": title,
-        "patience": patience,
+        "protocol": {"name": protocol.name, "in_words": protocol.in_words},
+        # Of Student's distribution, by the degrees of freedom from 1 on.
+        "quantiles": [student_975(k) for k in range(1, max(len(g.logs) for g in groups))],
         "environment": opening,
         "target": _first_target(seen) if target is None else target,
         "common": sorted(common),
@@ -150,7 +153,7 @@ def _group(
     runs: Sequence[GoodRun],
     groups: Sequence[Group],
     row: Mapping[str, Any],
-    patience: int,
+    protocol: ArrivalProtocol,
 ) -> dict[str, Any]:
     uplink = group.logs[0].manifest["scenario"].get("uplink", {})
     names, power_w = _power(group, runs)
@@ -180,12 +183,12 @@ def _group(
         "sizes": _short(_mean_padded([run.sizes for run in runs])),
         "fields": {name: _text(value) for name, value in sorted(group.fields.items())},
         "versions": sorted(versions),
-        "runs": [_run(run, patience) for run in runs],
+        "runs": [_run(run, protocol) for run in runs],
     }
 
 
-def _run(run: GoodRun, patience: int) -> dict[str, Any]:
-    steps = reach_steps(run.accuracy, patience)
+def _run(run: GoodRun, protocol: ArrivalProtocol) -> dict[str, Any]:
+    steps = reach_steps(run.accuracy, protocol)
     return {
         "name": run.name,
         "seed": int(run.log.manifest["scenario"]["run"]["seed"]),

@@ -5,7 +5,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const groups = data.groups;
 const byId = (id) => document.getElementById(id);
 
-/* ---- analysis: the same answers as fedsched.analysis.curves, envelope and groups ---- */
+/* ---- analysis: the same answers as fedsched.analysis.arrival, speedup, envelope and groups ---- */
 
 /** First step at or above a target: [rounds, airtime], or null. Steps rise, so halve. */
 function reach(run, target) {
@@ -25,39 +25,13 @@ function meanReach(reached) {
   return { rounds: mean(reached.map((r) => r.rounds)), airtime: mean(reached.map((r) => r.airtime)) };
 }
 
-function studentCdf(t, freedom) {
-  const angle = Math.atan(t / Math.sqrt(freedom)), cosine = Math.cos(angle);
-  let within;
-  if (freedom % 2) {
-    let term = cosine, total = freedom > 1 ? cosine : 0;
-    for (let k = 3; k < freedom; k += 2) { term *= cosine ** 2 * (k - 1) / k; total += term; }
-    within = 2 / Math.PI * (angle + Math.sin(angle) * total);
-  } else {
-    let term = 1, total = 1;
-    for (let k = 2; k < freedom; k += 2) { term *= cosine ** 2 * (k - 1) / k; total += term; }
-    within = Math.sin(angle) * total;
-  }
-  return 0.5 + 0.5 * within;
-}
-const quantiles = new Map();
-function student975(freedom) {
-  if (!quantiles.has(freedom)) {
-    let low = 0, high = 1000;
-    for (let k = 0; k < 80; k++) {
-      const middle = 0.5 * (low + high);
-      if (studentCdf(middle, freedom) < 0.975) low = middle; else high = middle;
-    }
-    quantiles.set(freedom, high);
-  }
-  return quantiles.get(freedom);
-}
 function speedup(baseline, ours) {
   const logs = baseline.map((time, k) => Math.log(time / ours[k]));
   const centre = mean(logs), n = logs.length;
   if (!Number.isFinite(centre)) return null;
   if (n < 2) return { ratio: Math.exp(centre), low: null, high: null, seeds: n };
   const deviation = Math.sqrt(logs.reduce((sum, each) => sum + (each - centre) ** 2, 0) / (n - 1));
-  const half = student975(n - 1) * deviation / Math.sqrt(n);
+  const half = data.quantiles[n - 2] * deviation / Math.sqrt(n);
   return { ratio: Math.exp(centre), low: Math.exp(centre - half), high: Math.exp(centre + half), seeds: n };
 }
 function against(group, reached, c) {
@@ -619,8 +593,7 @@ function staticParts() {
   }
   const versions = [...new Set(groups.flatMap((group) => group.versions))];
   scenarios.append(make("h3", {}, versions.length > 1 ? "Package versions (they differ between runs)" : "Package versions"), ...versions.map((each) => make("p", { class: "small" }, each)));
-  const lasting = data.patience === 1 ? "at the first measurement at or above it" : `at the first of ${data.patience} measurements in a row at or above it`;
-  byId("method").textContent = `A target is reached ${lasting}. Simulated time is airtime plus computation time for every round, so one run answers for every computation time and the fastest configuration is the lower envelope of straight lines. Numbers come from every measurement; curves are thinned for drawing only.`;
+  byId("method").textContent = `A target is reached ${data.protocol.in_words}. Simulated time is airtime plus computation time for every round, so one run answers for every computation time and the fastest configuration is the lower envelope of straight lines. Numbers come from every measurement; curves are thinned for drawing only.`;
 }
 
 /* ---- controls ---- */

@@ -1,0 +1,100 @@
+"""Commands that judge the same runs give one answer."""
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from fedsched.analysis.arrival import IN_A_ROW
+from fedsched.analysis.groups import group_runs, mean_reach, summary_rows
+from fedsched.cli import demo
+from fedsched.cli.compare import comparison_row
+from fedsched.cli.report import command as report
+from fedsched.cli.times import command as times
+from fedsched.paper.scales import SCALES
+from fedsched.runs.experiment import run
+from fedsched.runs.runlog import read_run
+from fedsched.runs.scenario import scenario_from
+from fedsched.theory.advice import measured_times
+
+TARGETS = (0.3, 0.5, 0.6, 0.7, 0.8)
+COMPUTATION_S = 0.25
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    place = tmp_path_factory.mktemp("runs")
+    for kind in ("lyapunov", "uniform"):
+        table = {
+            "run": {"rounds": 40, "seed": 1, "eval_every": 1},
+            "policy": {"kind": kind, "draws": 3},
+            "channel": {"devices": 10},
+            "uplink": {"bits": 1e5, "computation_s": COMPUTATION_S},
+            "data": {"samples": 40},
+            "training": {"model": "softmax", "steps": 3, "batch_size": 8, "learning_rate": 0.01},
+        }
+        run(scenario_from(table), place / f"{kind}-m3-seed1")
+    return place
+
+
+def asked(command, *arguments):
+    done = CliRunner().invoke(command, [str(each) for each in arguments], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.output
+
+
+def by_times(runs, target):
+    answer = json.loads(asked(times, runs, "--targets", target, "--json"))
+    return {row["configuration"]: (row["seconds"][0], row["rounds"][0]) for row in answer["rows"]}
+
+
+def by_the_page(runs, page, target):
+    """As the page's script does: the first step at or above the target, then the clock."""
+    asked(report, runs, "-o", page)
+    (text,) = re.findall(r'<script [^>]*id="data"[^>]*>(.*?)</script>', page.read_text(), re.S)
+    found = {}
+    for group in json.loads(text)["groups"]:
+        steps = zip(*group["runs"][0]["steps"], strict=True)
+        first = next(((a, t) for t, a, value in steps if value >= target), None)
+        found[group["choice"]] = (
+            (None, None) if first is None else (first[0] + COMPUTATION_S * first[1], first[1])
+        )
+    return found
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_all_commands_say_the_same_of_the_same_runs(runs, tmp_path, target, monkeypatch):
+    logs = {kind: read_run(runs / f"{kind}-m3-seed1") for kind in ("lyapunov", "uniform")}
+    expected = by_times(runs, target)
+    compared = {kind: comparison_row(log, target) for kind, log in logs.items()}
+    assert expected == {
+        kind: (row["seconds_to_target"], row["rounds_to_target"]) for kind, row in compared.items()
+    }
+    assert expected == by_the_page(runs, tmp_path / "page.html", target)
+    advised = measured_times(logs.values(), target, computation_s=COMPUTATION_S, protocol=IN_A_ROW)
+    assert {section.kind: time_s for section, time_s in advised.items()} == {
+        kind: seconds for kind, (seconds, _) in expected.items()
+    }
+    groups = group_runs(logs.values())
+    for group, row in zip(
+        groups, summary_rows(groups, target, computation_s=COMPUTATION_S), strict=True
+    ):
+        assert (row["seconds_to_target"], row["rounds_to_target"]) == expected[group.choice]
+    # The demo has no computation time, and asks for a target of its own.
+    monkeypatch.setattr(demo, "TARGET", target)
+    monkeypatch.setattr(demo, "SEEDS", (1,))
+    for group in groups:
+        named = {f"{kind}-m3-seed1": log for kind, log in logs.items()}
+        reached = mean_reach(group, target)
+        shown = demo._row(named, group.choice, 3)["seconds_to_target"]
+        assert shown == (None if reached is None else reached.airtime_s)
+
+
+def test_targets_are_reached_and_missed_by_these_runs(runs):
+    seconds = [by_times(runs, target)["lyapunov"][0] for target in TARGETS]
+    assert seconds[0] is not None and seconds[-1] is None
+
+
+def test_the_paper_is_asked_by_the_protocol_of_all_commands():
+    assert all(scale.protocol == IN_A_ROW for (name, _), scale in SCALES.items() if name != "smoke")
