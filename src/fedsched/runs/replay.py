@@ -17,7 +17,7 @@ from fedsched.policies import Need
 from fedsched.radio import AbstractChannel
 from fedsched.rounds import scheduled_rounds
 from fedsched.runs.assembly import about_run, air_of
-from fedsched.runs.checkpoint import read_checkpoint
+from fedsched.runs.checkpoint import Checkpoint, read_checkpoint
 from fedsched.runs.folder import RunFolder
 from fedsched.runs.manifest import MANIFEST, read_manifest, run_id
 from fedsched.runs.runlog import RunLog, read_run
@@ -46,30 +46,12 @@ def replay(
         training_of: folder of the other run, finished or not, with its checkpoint.
     """
     source = Path(training_of)
-    if not (source / MANIFEST).is_file():
-        raise InputError(
-            f"training_of: {str(source)!r} is not a run folder, which holds {MANIFEST}; name the "
-            "folder a run was made in"
-        )
-    # In this order: the other run may be going on, and its log grows before its checkpoint does.
-    stand = read_checkpoint(source, run=run_id(read_manifest(source)))
-    trained = read_run(source)
-    _check_same_training(scenario, channel, trained)
-    if stand is None:
-        raise InputError(
-            f"training_of: {str(source)!r} has no checkpoint, without which there is no model to "
-            "go on from; name the folder the run was made in, not a packed copy"
-        )
+    stand, trained = _trained(scenario, channel, source)
     air = air_of(scenario, channel, len(stand.parameters))
     if air.policy.needs - {Need.GAIN}:
         raise InputError(
             f"training_of: policy {air.policy.name!r} reads what devices report in training, which "
             "is not in the log of another run; leave training_of out and train it"
-        )
-    if trained.rounds < stand.round:
-        raise RunLogError(
-            f"the log in {str(source)!r} is damaged: it has {trained.rounds} rounds and its "
-            f"checkpoint {stand.round}; run it to its end again first"
         )
     about = about_run(scenario, channel, air.uplink)
     folder.open(scenario.as_dict(), about)
@@ -101,6 +83,32 @@ def replay(
     folder.describe(scenario.as_dict(), {**about, "training_of": source.name})
     memory = {**stand.memory, "spent_w": spent_w}
     folder.save(replace(stand, policy=state.policy, channel=state.channel, memory=memory))
+
+
+def _trained(
+    scenario: Scenario, channel: AbstractChannel, source: Path
+) -> tuple[Checkpoint, RunLog]:
+    """Where the other run stands, and its log up to there, if it is of the same training."""
+    if not (source / MANIFEST).is_file():
+        raise InputError(
+            f"training_of: {str(source)!r} is not a run folder, which holds {MANIFEST}; name the "
+            "folder a run was made in"
+        )
+    # In this order: the other run may be going on, and its log grows before its checkpoint does.
+    stand = read_checkpoint(source, run=run_id(read_manifest(source)))
+    log = read_run(source)
+    _check_same_training(scenario, channel, log)
+    if stand is None:
+        raise InputError(
+            f"training_of: {str(source)!r} has no checkpoint, without which there is no model to "
+            "go on from; name the folder the run was made in, not a packed copy"
+        )
+    if log.rounds < stand.round:
+        raise RunLogError(
+            f"the log in {str(source)!r} is damaged: it has {log.rounds} rounds and its "
+            f"checkpoint {stand.round}; run it to its end again first"
+        )
+    return stand, log
 
 
 def _check_same_training(scenario: Scenario, channel: AbstractChannel, trained: RunLog) -> None:
