@@ -178,7 +178,7 @@ def test_a_vector_that_is_not_finite_is_refused(compressor, poison):
 
 
 @pytest.mark.parametrize(
-    "x", [np.ones(3), np.ones((2, 2), np.float32), [1.0, 2.0], np.ones(3, np.int32)], ids=repr
+    "x", [np.ones(3), np.ones((2, 2), np.float32), [1.0, 2.0], np.ones(3, np.int32)], ids=str
 )
 def test_what_is_no_float32_vector_is_refused(x):
     with pytest.raises(InputError, match="vector must be a float32 array of one dimension, got"):

@@ -228,7 +228,9 @@ def test_top_k_within_top_k_is_refused():
 
 
 @pytest.mark.parametrize(
-    "payload", [None, "fsup", 7, [1, 2], np.zeros(30, np.uint8), memoryview(np.zeros(30))], ids=repr
+    "payload",
+    [None, "fsup", 7, [1, 2], np.zeros(30, np.uint8), memoryview(np.zeros(30))],
+    ids=["none", "text", "number", "list", "array", "view of numbers"],
 )
 def test_what_is_no_row_of_bytes_is_refused(payload):
     with pytest.raises(PayloadError, match="payload must be a row of bytes, got"):

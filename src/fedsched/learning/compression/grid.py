@@ -154,10 +154,8 @@ def _widened(scale: NDArray[np.uint16]) -> Vector:
 
 def _rounded_up(largest: Vector, steps: np.float32) -> NDArray[np.uint16]:
     """The least scale of 16 bits whose product with the steps is not below the largest entry."""
-    bits = (largest / steps).view(np.uint32)
-    scale = ((bits + np.uint32(0xFFFF)) >> np.uint32(16)).astype(np.uint16)
-    # The quotient itself was rounded, perhaps down; the product with 8 bits is exact.
-    scale += _widened(scale) * steps < largest
+    scale = ((largest / steps).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    scale += _widened(scale) * steps < largest  # this product is exact, and so is the comparison
     return scale
 
 
