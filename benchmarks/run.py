@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import scheduler, training
+from benchmarks import compression, scheduler, training
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -53,6 +53,7 @@ def main():
     page = f"# The scheduler\n\n{sentence(kind)}\n\n{scheduler.as_markdown(result)}\n"
     (RESULTS / "scheduler.md").write_text(page, encoding="utf-8")
     print(f"\n{page}")
+    print(compression.write(compression.page()))
     print(training.write(training.measure()))
 
 

@@ -1,5 +1,15 @@
 """A plain federation of Flower's with fewer bits: one line at each end."""
 
+import contextlib
+import importlib.util
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
 import numpy as np
 import pytest
 from flwr.app import (
@@ -385,3 +395,204 @@ def test_the_grid_inside_does_the_rest():
     assert list(grid.pull_messages([1])) == ["pulled", 1]
     assert list(grid.get_node_ids()) == [100, 101]
     assert [each.node_id for each in grid.get_nodes()] == [100, 101]
+
+
+# --- in processes of their own -------------------------------------------------------------------
+
+NUMBERS = 1_000_000  # of the model
+APP = f"""
+import os
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAvg
+from fedsched.flower.compression import CompressMod, DecompressGrid
+from fedsched.learning.compression import Dithered
+
+compress = CompressMod(Dithered(4), seed=3)
+
+
+def chosen(message, context, call_next):
+    if context.run_config.get("width") == 0:
+        return call_next(message, context)
+    return compress(message, context, call_next)
+
+
+client = ClientApp(mods=[chosen])
+
+
+@client.train()
+def train(message, context):
+    x = message.content["arrays"]["x"].numpy()
+    device = int(context.node_config["partition-id"])
+    rng = np.random.default_rng([device, message.content["config"]["server-round"]])
+    y = x + rng.normal(size=x.shape).astype(np.float32)
+    metrics = MetricRecord({{"num-examples": 1}})
+    content = {{"arrays": ArrayRecord({{"x": Array(y)}}), "metrics": metrics}}
+    return Message(RecordDict(content), reply_to=message)
+
+
+server = ServerApp()
+
+
+@server.main()
+def main(grid, context):
+    strategy = FedAvg(fraction_evaluate=0.0, min_train_nodes=2, min_available_nodes=2)
+    x = ArrayRecord({{"x": Array(np.zeros({NUMBERS}, np.float32))}})
+    result = strategy.start(DecompressGrid(grid), x, num_rounds=2, timeout=240)
+    out = context.run_config.get("out") or os.environ["FEDSCHED_OUT"]
+    np.save(out, result.arrays["x"].numpy())
+"""
+
+
+def expected_model(compressor):
+    """What two rounds of two nodes give, by the definitions."""
+    x = np.zeros(NUMBERS, np.float32)
+    for t in range(2):
+        moved = []
+        for device in range(2):
+            rng = np.random.default_rng([device, t + 1])
+            delta = x + rng.normal(size=NUMBERS).astype(np.float32) - x
+            payload = compressor.encode(delta, stream(3, "compression", t, device))
+            moved.append(x + compressor.decode(payload, NUMBERS))
+        x = np.mean(moved, axis=0, dtype=np.float64).astype(np.float32)
+    return x
+
+
+def agrees(found, compressor):
+    """Rounding in another order moves an entry of the second round to its other level, rarely."""
+    apart = np.abs(found - expected_model(compressor))
+    return bool(np.mean(apart > 1e-5) < 0.001)
+
+
+def test_flowers_simulation_decodes_the_same_models(tmp_path):
+    (tmp_path / "compressed_app.py").write_text(APP)
+    run = (
+        "from flwr.simulation import run_simulation\n"
+        "from compressed_app import client, server\n"
+        "resources = {'client_resources': {'num_cpus': 1},"
+        " 'init_args': {'num_cpus': 2, 'include_dashboard': False}}\n"
+        "run_simulation(server, client, num_supernodes=2, backend_config=resources)\n"
+    )
+    paths = [str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    env = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "FEDSCHED_OUT": str(tmp_path / "model.npy"),
+        "FLWR_HOME": str(tmp_path / "home"),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_TMPDIR": "/tmp",  # the socket names of Ray are short of room
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", run],
+        env=env, cwd=tmp_path, timeout=600, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert agrees(np.load(tmp_path / "model.npy"), Dithered(4))
+    assert not agrees(np.load(tmp_path / "model.npy"), Identity())
+
+
+class CountingProxy:
+    """Passes connections on to a port of loopback, and counts the bytes that go there."""
+
+    def __init__(self, port):
+        self.to, self.sent = port, 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._lock, self._sockets, self._threads = threading.Lock(), [self._listener], []
+
+    def __enter__(self):
+        self._run(self._accept)
+        return self
+
+    def __exit__(self, *_):
+        for each in self._sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for each in self._threads:
+            each.join(timeout=10)
+        for each in self._sockets:
+            each.close()
+
+    def _run(self, job, *args):
+        self._threads.append(threading.Thread(target=job, args=args, daemon=True))
+        self._threads[-1].start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                here, _ = self._listener.accept()
+                there = socket.create_connection(("127.0.0.1", self.to))
+                self._sockets += [here, there]
+                self._run(self._pass, here, there, True)
+                self._run(self._pass, there, here, False)
+
+    def _pass(self, source, target, count):
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                with self._lock:
+                    self.sent += len(data) * count
+                target.sendall(data)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)
+
+
+PROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "compressed"
+version = "1.0.0"
+description = "a plain federation with fewer bits"
+license = "Apache-2.0"
+dependencies = []
+[tool.hatch.build.targets.wheel]
+packages = ["."]
+[tool.flwr.app]
+publisher = "fedsched"
+[tool.flwr.app.components]
+serverapp = "compressed_app:server"
+clientapp = "compressed_app:client"
+[tool.flwr.app.config]
+width = 4
+out = ""
+"""
+
+
+@pytest.mark.deployment
+def test_the_size_of_replies_on_the_wire(tmp_path, monkeypatch):
+    """Bytes that two real nodes send to the SuperLink in two rounds, TLS and all."""
+    path = Path(__file__).parents[2] / "examples" / "flower" / "federation.py"
+    spec = importlib.util.spec_from_file_location("federation", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    app = tmp_path / "app"
+    app.mkdir()
+    (app / "compressed_app.py").write_text(APP)
+    (app / "pyproject.toml").write_text(PROJECT)
+    monkeypatch.setattr(example, "APP", app)
+    sent = {}
+    with (
+        example.Federation(tmp_path / "processes") as federation,
+        CountingProxy(federation.port) as proxy,
+    ):
+        federation.start_superlink()
+        federation.port, link = proxy.port, federation.port
+        for part in range(2):
+            federation.start_supernode(part, 2)
+        federation.port = link
+        for width in (4, 0):
+            before, out = proxy.sent, tmp_path / f"{width}.npy"
+            run = federation.begin(width=width, out=out)
+            assert run.wait(timeout=240) == 0, (federation.folder / "run.log").read_text()[-3000:]
+            assert agrees(np.load(out), Dithered(width) if width else Identity())
+            sent[width] = proxy.sent - before
+    logging.getLogger(__name__).info("bytes on the wire by width: %s", sent)
+    # Four replies. Beside them there are heartbeats, and questions whether there is work to do.
+    assert sent[0] > 4 * 4 * NUMBERS
+    assert sent[4] > 4 * Dithered(4).bits(NUMBERS) // 8
+    assert sent[0] / sent[4] > 7.0

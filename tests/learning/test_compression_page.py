@@ -1,0 +1,40 @@
+"""What docs/compression.md shows was measured, and is of the compressors there are."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fedsched.learning.compression import KINDS, Dithered, Identity, Natural, Ternary
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "compression.md").read_text(encoding="utf-8")
+MEASURED = (ROOT / "benchmarks" / "results" / "compression.md").read_text(encoding="utf-8")
+NUMBERS = 555_178
+
+
+def rows(heading):
+    """The rows of the table with this heading."""
+    lines = PAGE[PAGE.index(heading) :].partition("\n\n")[0].splitlines()
+    return lines[2:]
+
+
+@pytest.mark.parametrize("heading", ["| compressor | bits a number | omega", "| what not to do"])
+def test_the_tables_are_those_that_were_measured(heading):
+    assert len(rows(heading)) > 5
+    assert set(rows(heading)) <= set(MEASURED.splitlines())
+
+
+@pytest.mark.parametrize("row", rows("| compressor | bits a number | omega"))
+def test_sizes_theory_and_products_of_the_table_agree(row):
+    name, bits, gaussian, omega, product = (each.strip(" `") for each in row.split("|")[1:-1])
+    classes = {each.__name__: each for each in (Dithered, Identity, Natural, Ternary)}
+    compressor = eval(name, classes)
+    assert bits == f"{compressor.bits(NUMBERS) / NUMBERS:.3f}"
+    assert gaussian == f"{compressor.gaussian_omega():.4f}"
+    assert float(product) == pytest.approx((1 + float(omega)) * float(bits), abs=0.01)
+
+
+def test_every_kind_is_listed():
+    listed = re.findall(r"^\| `(\w+)\(", PAGE.partition("## Measured")[0], flags=re.MULTILINE)
+    assert sorted(listed) == sorted(each.__name__ for each in KINDS.values())
