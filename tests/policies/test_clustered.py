@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.policies import slow_twins
 from tests.policies.observing import observed
 
 from fedsched.core.uplink import Uplink
@@ -13,8 +14,8 @@ from fedsched.policies.clustered import (
     pour,
     similarity_bins,
     size_bins,
-    ward_groups,
 )
+from fedsched.policies.ward import ward_groups
 from fedsched.randomness import stream
 from fedsched.values import Experience
 
@@ -81,6 +82,38 @@ def test_wards_tree_is_the_one_of_a_reference():
     wanted = [m for m in fitting if not any(m < other for other in fitting)]
     found = [set(m) for m in ward_groups(distance, np.ones(24, np.int64), 6)]
     assert sorted(map(sorted, found)) == sorted(map(sorted, wanted))
+
+
+def distances(rng, devices, kind):
+    """Angles of updates; "grid" and "few" have many ties, "silent" many devices without one."""
+    if kind == "few":
+        half = rng.integers(0, 4, (devices, devices)).astype(float)
+        return half + half.T
+    update = rng.normal(size=(devices, 3))
+    if kind == "grid":
+        update = rng.integers(-1, 2, (devices, 2))
+    if kind == "silent":
+        update[rng.random(devices) < 0.5] = 0.0
+    return _angles(update.astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", ["plain", "silent", "grid", "few"])
+@pytest.mark.parametrize("devices", [1, 2, 7, 8, 9, 64, 65, 90])  # around whole blocks
+def test_the_groups_are_those_of_the_slow_twin_also_where_distances_tie(devices, kind):
+    rng = stream(devices, "data")
+    for _ in range(6):
+        distance, units = distances(rng, devices, kind), rng.integers(1, 9, devices)
+        limit = int(units.sum() * rng.uniform(0.02, 1.1))
+        wanted = slow_twins.ward_groups(distance, units, limit)
+        assert ward_groups(distance, units, limit) == wanted
+
+
+def test_an_update_that_is_not_finite_is_clustered_as_by_the_slow_twin():
+    distance = distances(stream(1, "data"), 30, "plain")
+    distance[3, :] = distance[:, 3] = np.nan
+    units = np.ones(30, np.int64)
+    with np.errstate(invalid="ignore"):
+        assert ward_groups(distance, units, 9) == slow_twins.ward_groups(distance, units, 9)
 
 
 def test_bins_by_similarity_are_unbiased_and_keep_similar_devices_together():

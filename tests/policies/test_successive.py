@@ -2,6 +2,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from tests.policies import slow_twins
 
 from fedsched.errors import InputError
 from fedsched.policies.successive import (
@@ -60,6 +61,15 @@ def test_inclusion_probabilities_hold_up_for_many_places():
     assert np.all(np.diff(found[np.argsort(weight)]) > 0.0)
     with pytest.raises(InputError, match=r"weight\[1\] must be"):
         inclusion_probabilities(np.array([1.0, 0.0]), 1)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.5, 2.0, 6.0])
+@pytest.mark.parametrize("count", [2, 3, 10, 40])
+def test_inclusion_probabilities_are_those_of_the_slow_twin(count, spread):
+    for devices in (count + 1, 2 * count, 120):
+        weight = stream(devices, "data").lognormal(0.0, spread, devices)
+        wanted = slow_twins.inclusion_probabilities(weight, count)
+        assert inclusion_probabilities(weight, count) == pytest.approx(wanted, rel=1e-13, abs=0)
 
 
 @pytest.mark.parametrize("weight", WEIGHTS[:2] + WEIGHTS[3:], ids=range(3))

@@ -13,9 +13,10 @@ from fedsched.policies.choice import (
     Context,
     generator,
 )
+from fedsched.policies.ward import ward_groups
 from fedsched.values import Experience, PerDevice
 
-__all__ = ["Clustered", "pour", "similarity_bins", "size_bins", "ward_groups"]
+__all__ = ["Clustered", "pour", "similarity_bins", "size_bins"]
 
 Units = NDArray[np.int64]
 
@@ -69,38 +70,6 @@ def size_bins(units: Units, draws: int) -> Units:
     order = np.argsort(-units, kind="stable")
     amounts = [(int(device), draws * int(units[device])) for device in order]
     return pour(np.zeros((draws, len(units)), dtype=np.int64), amounts)
-
-
-def ward_groups(distance: NDArray[np.float64], units: Units, limit: int) -> list[list[int]]:
-    """The largest subtrees of Ward's tree whose units stay within a limit; single devices may not.
-
-    Distances are merged by Lance and Williams' formula on their squares.
-    """
-    squared = distance**2
-    np.fill_diagonal(squared, np.inf)
-    members: dict[int, list[int]] = {n: [n] for n in range(len(units))}
-    whole = dict(members)  # subtrees that fit and may still grow
-    grown: list[list[int]] = []
-    while len(members) > 1:
-        i, j = divmod(int(np.argmin(squared)), len(units))
-        if i > j:
-            i, j = j, i
-        ni, nj = len(members[i]), len(members[j])
-        for k in members:
-            if k not in (i, j):
-                nk = len(members[k])
-                joined = (ni + nk) * squared[i, k] + (nj + nk) * squared[j, k] - nk * squared[i, j]
-                squared[i, k] = squared[k, i] = joined / (ni + nj + nk)
-        squared[j, :] = squared[:, j] = np.inf
-        merged = members[i] + members.pop(j)
-        members[i] = merged
-        if i in whole and j in whole and sum(int(units[n]) for n in merged) <= limit:
-            whole[i] = merged
-            del whole[j]
-        elif i in whole or j in whole:
-            # What cannot grow any further is set aside.
-            grown += [whole.pop(key) for key in (i, j) if key in whole]
-    return grown + list(whole.values())
 
 
 def similarity_bins(

@@ -1,6 +1,7 @@
 """Successive sampling: draws without replacement, each in proportion to the weights left."""
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,8 @@ from fedsched.core.checks import finite_array, whole_number
 from fedsched.values import PerDevice
 
 __all__ = ["des_raj_weights", "inclusion_probabilities", "successive"]
+
+Rows: TypeAlias = NDArray[np.float64]
 
 _NOTHING = 25.0  # e-folds beyond which nothing is left to integrate
 
@@ -40,8 +43,8 @@ def inclusion_probabilities(weight: PerDevice, count: int) -> PerDevice:
               P\Big(\sum_{j \ne n} 1[T_j < t] < m\Big) \, dt .
 
     The integral is taken over log t, where the trapezoid rule is exact to rounding. The number of
-    arrivals is a sum of independent coins; of all coins but one its distribution follows from
-    that of all, upwards where the coin is below one half and downwards where it is above.
+    arrivals is a sum of independent coins. Of all coins but one its distribution follows from
+    that of all where the coin is below one half; the few above are left out one by one.
 
     Example:
         >>> inclusion_probabilities(np.array([1.0, 1.0, 2.0]), 1).tolist()
@@ -68,29 +71,57 @@ def inclusion_probabilities(weight: PerDevice, count: int) -> PerDevice:
     return np.asarray(np.minimum(step * (density * fewer).sum(axis=0), 1.0))
 
 
-def _fewer_of_the_others(came: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """The chance that of all coins but each one fewer than ``count`` show heads, by rows."""
-    places = came.shape[1]
-    exactly = np.zeros((len(came), places + 1))
-    exactly[:, 0] = 1.0
-    for coin in came.T[:, :, None]:
-        exactly[:, 1:] = exactly[:, 1:] * (1.0 - coin) + exactly[:, :-1] * coin
-        exactly[:, :1] *= 1.0 - coin
-    at_most = np.cumsum(exactly, axis=1)[:, :, None]
+def _fewer_of_the_others(came: Rows, count: int) -> Rows:
+    """The chance that of all coins but each one fewer than ``count`` show heads, by rows.
+
+    Time is of order (rows x coins x count): no more than ``count`` heads are ever counted.
+    """
+    nobody = np.zeros((len(came), count))
+    nobody[:, 0] = 1.0
+    at_most = np.cumsum(_tossed(nobody, came), axis=1)[:, :, None]
     # With C for the others: at_most[k] = (1 - coin) C[k] + coin C[k - 1].
     rare = came <= 0.5
-    up = at_most[:, 0] / np.where(rare, 1.0 - came, 1.0)
+    fewer = at_most[:, 0] / np.where(rare, 1.0 - came, 1.0)
     for k in range(1, count):
-        up = (at_most[:, k] - came * up) / np.where(rare, 1.0 - came, 1.0)
-    # Most rows have no such coin, or so many that count others have surely come.
-    rows = ~rare.all(axis=1) & (at_most[:, count - 1, 0] > 1e-18)
-    coin, whole = came[rows], at_most[rows]
-    down = np.ones_like(coin)
-    for k in range(places - 1, count - 1, -1):
-        down = (whole[:, k] - (1.0 - coin) * down) / np.where(rare[rows], 1.0, coin)
-    fewer = np.where(rare, up, 0.0)
-    fewer[rows] = np.where(rare[rows], up[rows], down)
-    return np.clip(fewer, 0.0, 1.0)
+        fewer = (at_most[:, k] - came * fewer) / np.where(rare, 1.0 - came, 1.0)
+    # In most rows no coin is above one half, or so many are that count others have surely come.
+    # Elsewhere at most about 2 count are.
+    open_rows = ~rare.all(axis=1) & (at_most[:, -1, 0] > 1e-18)
+    frequent = ~rare[open_rows].all(axis=0)
+    left_out = np.zeros_like(came)
+    left_out[np.ix_(open_rows, frequent)] = _leaving_out(
+        _tossed(nobody[open_rows], came[np.ix_(open_rows, ~frequent)]),
+        came[np.ix_(open_rows, frequent)],
+    )
+    return np.clip(np.where(rare, fewer, left_out), 0.0, 1.0)
+
+
+def _tossed(exactly: Rows, coins: Rows) -> Rows:
+    """The chances of 0, 1, ... heads, by rows, after more coins: one a column."""
+    exactly = exactly.copy()
+    for coin in coins.T[:, :, None]:
+        exactly[:, 1:] = exactly[:, 1:] * (1.0 - coin) + exactly[:, :-1] * coin
+        exactly[:, :1] *= 1.0 - coin
+    return exactly
+
+
+def _leaving_out(exactly: Rows, coins: Rows) -> Rows:
+    """The chance of fewer heads than are counted, with all of some more coins but each one.
+
+    Coins before it are tossed from the left, coins after it from the right: sums of products of
+    what is positive, so nothing cancels however likely heads are.
+    """
+    before = [exactly]
+    for coin in coins.T[:, :, None]:
+        before.append(_tossed(before[-1], coin))
+    after = np.zeros_like(exactly)
+    after[:, 0] = 1.0
+    fewer = np.empty_like(coins)
+    for place in range(coins.shape[1] - 1, -1, -1):
+        at_most = np.cumsum(after, axis=1)
+        fewer[:, place] = (before[place] * at_most[:, ::-1]).sum(axis=1)
+        after = _tossed(after, coins[:, place : place + 1])
+    return fewer
 
 
 def des_raj_weights(weight: PerDevice, drawn: NDArray[np.int64]) -> PerDevice:
