@@ -3,6 +3,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from fedsched.results import schedule_table
 from pyarrow import parquet
 
 from fedsched.core.uplink import PAPER_UPLINK
@@ -36,8 +37,11 @@ def read(path):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-@pytest.mark.parametrize("count", [3, 300])  # fewer and more than one group of rounds
-def test_every_round_and_device_is_in_the_file(tmp_path, suffix, count):
+@pytest.mark.parametrize("rows", [3, 8, 10, 1 << 20])  # of a group; a round has 4
+@pytest.mark.parametrize("count", [2, 30])
+def test_every_round_and_device_is_in_the_file(tmp_path, monkeypatch, suffix, count, rows):
+    monkeypatch.setattr(schedule_table, "GROUP_ROWS", rows)
+    monkeypatch.setattr(schedule_table, "_LISTED_ROWS", rows)
     path, given = tmp_path / f"trace{suffix}", rounds(count)
     passed = list(write_schedule(path, given))
     assert all(a is b for a, b in zip(passed, given, strict=True))
@@ -56,6 +60,14 @@ def test_every_round_and_device_is_in_the_file(tmp_path, suffix, count):
         np.testing.assert_array_equal(spread["weight"][row, members], done.cohort.weight)
         np.testing.assert_array_equal(spread["airtime_s"][row, members], done.upload_s)
         assert spread["airtime_s"][row].sum() == pytest.approx(done.airtime_s)
+
+
+def test_no_group_of_rows_is_larger_than_the_others_whatever_the_rounds(tmp_path, monkeypatch):
+    monkeypatch.setattr(schedule_table, "GROUP_ROWS", 10)
+    path = tmp_path / "trace.parquet"
+    list(write_schedule(path, rounds(12)))
+    written = parquet.ParquetFile(path).metadata
+    assert [written.row_group(k).num_rows for k in range(written.num_row_groups)] == [10] * 4 + [8]
 
 
 def test_a_policy_without_queues_has_zeros_there(tmp_path):

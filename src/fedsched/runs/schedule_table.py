@@ -15,7 +15,9 @@ from fedsched.values import ScheduledRound
 __all__ = ["SUFFIXES", "write_schedule"]
 
 SUFFIXES = (".parquet", ".csv")
-_ROUNDS_A_GROUP = 256
+# Rows are written in groups of this many, whatever the devices: memory is flat in the rounds.
+GROUP_ROWS = 1 << 20
+_LISTED_ROWS = 1 << 16  # as Python numbers for CSV, which take ten times the memory of an array
 
 Columns = dict[str, NDArray[Any]]
 
@@ -45,7 +47,7 @@ def columns(done: ScheduledRound) -> Columns:
 def write_schedule(path: str | Path, rounds: Iterable[ScheduledRound]) -> Iterator[ScheduledRound]:
     """Pass rounds through, and have them all in the file once the last has gone by.
 
-    A generator, so that nothing is held but one group of rounds: ``for r in write_schedule(...)``.
+    A generator, so that nothing is held but one group of rows: ``for r in write_schedule(...)``.
     """
     target = output_path("out", path, SUFFIXES)
     write = _write_parquet if target.suffix.lower() == ".parquet" else _write_csv
@@ -53,20 +55,33 @@ def write_schedule(path: str | Path, rounds: Iterable[ScheduledRound]) -> Iterat
         yield from write(aside, rounds)
 
 
-def _groups(
-    rounds: Iterable[ScheduledRound], pending: list[Columns]
-) -> Iterator[tuple[ScheduledRound, Columns | None]]:
-    """Each round, with the columns of a whole group after every so many."""
-    for done in rounds:
-        pending.append(columns(done))
-        whole = _joined(pending) if len(pending) == _ROUNDS_A_GROUP else None
-        yield done, whole
+class _Group:
+    """Rows in arrays of one length that are filled again and again."""
 
+    def __init__(self) -> None:
+        self._arrays: Columns = {}
+        self._rows = 0
 
-def _joined(pending: list[Columns]) -> Columns:
-    joined = {name: np.concatenate([part[name] for part in pending]) for name in pending[0]}
-    pending.clear()
-    return joined
+    def add(self, table: Columns) -> Iterator[Columns]:
+        """Take a table's rows, and give each group that becomes full, to be used at once."""
+        if not self._arrays:
+            self._arrays = {name: np.empty(GROUP_ROWS, new.dtype) for name, new in table.items()}
+        rows = len(next(iter(table.values())))
+        taken = 0
+        while taken < rows:
+            part = min(rows - taken, GROUP_ROWS - self._rows)
+            for name, array in self._arrays.items():
+                array[self._rows : self._rows + part] = table[name][taken : taken + part]
+            taken += part
+            self._rows += part
+            if self._rows == GROUP_ROWS:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[Columns]:
+        """Give what has been taken since the last full group, if anything."""
+        if self._rows:
+            yield {name: array[: self._rows] for name, array in self._arrays.items()}
+        self._rows = 0
 
 
 def _write_parquet(path: Path, rounds: Iterable[ScheduledRound]) -> Iterator[ScheduledRound]:
@@ -77,14 +92,14 @@ def _write_parquet(path: Path, rounds: Iterable[ScheduledRound]) -> Iterator[Sch
     schema = arrow.schema(
         [(name, kinds.get(name, arrow.float64())) for name in (*names, "airtime_s")]
     )
-    pending: list[Columns] = []
+    group = _Group()
     with parquet.ParquetWriter(path, schema) as writer:
-        for done, group in _groups(rounds, pending):
-            if group is not None:
-                writer.write_table(arrow.table(group, schema=schema))
+        for done in rounds:
+            for full in group.add(columns(done)):
+                writer.write_table(arrow.table(full, schema=schema))
             yield done
-        if pending:
-            writer.write_table(arrow.table(_joined(pending), schema=schema))
+        for last in group.rest():
+            writer.write_table(arrow.table(last, schema=schema))
 
 
 def _write_csv(path: Path, rounds: Iterable[ScheduledRound]) -> Iterator[ScheduledRound]:
@@ -98,5 +113,7 @@ def _write_csv(path: Path, rounds: Iterable[ScheduledRound]) -> Iterator[Schedul
             if first:
                 writer.writerow(table)
                 first = False
-            writer.writerows(zip(*(column.tolist() for column in table.values()), strict=True))
+            for begin in range(0, len(done.gain), _LISTED_ROWS):
+                part = [each[begin : begin + _LISTED_ROWS].tolist() for each in table.values()]
+                writer.writerows(zip(*part, strict=True))
             yield done
