@@ -13,7 +13,9 @@ any of these into one sentence and exit code 2.
 
 import difflib
 import importlib
+import importlib.util
 from collections.abc import Iterable
+from pathlib import Path
 from types import ModuleType
 from typing import Self
 
@@ -25,6 +27,7 @@ __all__ = [
     "SolveError",
     "UnknownNameError",
     "require",
+    "require_file",
 ]
 
 
@@ -79,7 +82,26 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingExtraError(
-            f"{purpose} needs the package {module.partition('.')[0]!r}, which is not installed; "
-            f"install it with: pip install 'fedsched[{extra}]'"
-        ) from error
+        raise _missing(module.partition(".")[0], extra, purpose) from error
+
+
+def require_file(package: str, path: str, *, extra: str, purpose: str) -> Path:
+    """A file that an optional dependency brings, found without importing it.
+
+    Example:
+        >>> require_file("json", "decoder.py", extra="report", purpose="reading JSON").name
+        'decoder.py'
+    """
+    found = importlib.util.find_spec(package)
+    # Beside a folder of that name without an __init__, or a lone module, there is no such file.
+    for folder in (found and found.submodule_search_locations) or ():
+        if (file := Path(folder) / path).is_file():
+            return file
+    raise _missing(package, extra, purpose)
+
+
+def _missing(package: str, extra: str, purpose: str) -> MissingExtraError:
+    return MissingExtraError(
+        f"{purpose} needs the package {package!r}, which is not installed; "
+        f"install it with: pip install 'fedsched[{extra}]'"
+    )

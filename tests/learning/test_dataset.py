@@ -1,8 +1,13 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
-from fedsched.errors import InputError, UnknownNameError
+from fedsched.errors import InputError, MissingExtraError, UnknownNameError
 from fedsched.learning.dataset import Dataset, channel_statistics, load_dataset
+from fedsched.randomness import stream
 
 
 def fields(**changes):
@@ -37,6 +42,32 @@ def test_the_digits_are_split_once_for_all():
 
     train = {image.tobytes() for image in digits.train_images}
     assert not any(image.tobytes() in train for image in digits.test_images)
+
+
+def test_the_digits_are_those_of_scikit_learn_bit_by_bit():
+    theirs, ours = load_digits(), load_dataset("digits")
+    order = stream(0, "digits-split").permutation(1797)
+    images = np.concatenate([ours.train_images, ours.test_images])
+    labels = np.concatenate([ours.train_labels, ours.test_labels])
+    assert images.tobytes() == theirs.images.astype(np.uint8)[order].tobytes()
+    assert labels.tolist() == theirs.target[order].tolist()
+
+
+def test_the_digits_are_read_without_importing_scikit_learn():
+    code = (
+        "import sys; from fedsched.learning.dataset import load_dataset; load_dataset('digits');"
+        "sys.exit('sklearn' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_digits_without_scikit_learn_are_a_sentence(monkeypatch, tmp_path):
+    (tmp_path / "sklearn.py").touch()  # a lone module of that name has no digits either
+    for path in ([], [str(tmp_path)]):
+        monkeypatch.setattr(sys, "path", path)
+        monkeypatch.delitem(sys.modules, "sklearn", raising=False)
+        with pytest.raises(MissingExtraError, match=r"'digits' needs .*'sklearn'.*fedsched\[torch"):
+            load_dataset("digits")
 
 
 def test_normalised_digits_have_mean_zero_and_deviation_one():
