@@ -1,7 +1,10 @@
+import ast
+import importlib
 import inspect
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +24,35 @@ def imported_by(code):
 
 def test_importing_the_package_imports_nothing_heavy():
     assert imported_by("import fedsched") == []
+
+
+def test_neither_the_package_nor_its_help_waits_for_arrays():
+    show = "import sys\nfrom fedsched.cli import main\nsys.argv = ['fedsched', '--help']\n"
+    code = f"{show}try:\n  main()\nexcept SystemExit: pass\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}print([m for m in ('numpy', 'rich') if m in sys.modules])"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Commands:" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_type_checkers_see_the_names_that_are_found_late():
+    tree = ast.parse(Path(fedsched.__file__).read_text(encoding="utf-8"))
+    (block,) = (each for each in tree.body if ast.unparse(each).startswith("if typing.TYPE"))
+    typed = {alias.name: each.module for each in block.body for alias in each.names}
+    assert sorted(typed) == sorted(fedsched.__all__)
+    for name, module in typed.items():
+        assert getattr(fedsched, name) is getattr(importlib.import_module(module), name)
+
+
+def test_parts_of_the_package_are_found_late_and_other_names_are_not():
+    code = "import fedsched; fedsched.radio.Rayleigh; assert 'schedule' in dir(fedsched)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="module 'fedsched' has no attribute 'scheduel'"):
+        _ = fedsched.scheduel
 
 
 def test_using_any_public_name_imports_nothing_heavy():

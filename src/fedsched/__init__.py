@@ -15,24 +15,29 @@ Example:
     [5, 3, 1, 4, 1]
 """
 
-from fedsched.core.power import optimal_power
-from fedsched.core.probabilities import (
-    fixed_size_probabilities,
-    independent_probabilities,
-    optimal_probabilities,
-)
-from fedsched.core.solution import Solution, Status
-from fedsched.core.uplink import PAPER_UPLINK, Uplink
-from fedsched.errors import FedschedError
-from fedsched.policies import AbstractPolicy, make_policy
-from fedsched.policies.designs import AbstractDesign, make_design
-from fedsched.radio.channel import AbstractChannel
-from fedsched.radio.names import make_channel
-from fedsched.randomness import Luck
-from fedsched.rounds import schedule
-from fedsched.runs.scenario import Scenario
-from fedsched.runs.scenario_file import load_scenario
-from fedsched.values import Cohort, Decision, Observation, Plan, ScheduledRound
+import importlib
+import importlib.util
+import typing
+
+if typing.TYPE_CHECKING:
+    from fedsched.core.power import optimal_power
+    from fedsched.core.probabilities import (
+        fixed_size_probabilities,
+        independent_probabilities,
+        optimal_probabilities,
+    )
+    from fedsched.core.solution import Solution, Status
+    from fedsched.core.uplink import PAPER_UPLINK, Uplink
+    from fedsched.errors import FedschedError
+    from fedsched.policies import AbstractPolicy, make_policy
+    from fedsched.policies.designs import AbstractDesign, make_design
+    from fedsched.radio.channel import AbstractChannel
+    from fedsched.radio.names import make_channel
+    from fedsched.randomness import Luck
+    from fedsched.rounds import schedule
+    from fedsched.runs.scenario import Scenario
+    from fedsched.runs.scenario_file import load_scenario
+    from fedsched.values import Cohort, Decision, Observation, Plan, ScheduledRound
 
 __all__ = [
     "PAPER_UPLINK",
@@ -60,3 +65,40 @@ __all__ = [
     "optimal_probabilities",
     "schedule",
 ]
+
+# Where each name lives. It is imported when it is first used: `fedsched --help` and a worker that
+# needs one part do not wait for all of them.
+_HOME = {
+    "fedsched.core.power": ("optimal_power",),
+    "fedsched.core.probabilities": (
+        "fixed_size_probabilities",
+        "independent_probabilities",
+        "optimal_probabilities",
+    ),
+    "fedsched.core.solution": ("Solution", "Status"),
+    "fedsched.core.uplink": ("PAPER_UPLINK", "Uplink"),
+    "fedsched.errors": ("FedschedError",),
+    "fedsched.values": ("Cohort", "Decision", "ScheduledRound"),
+    "fedsched.runs.scenario": ("Scenario",),
+    "fedsched.runs.scenario_file": ("load_scenario",),
+    "fedsched.policies.designs": ("AbstractDesign", "make_design"),
+    "fedsched.policies": ("AbstractPolicy", "make_policy"),
+    "fedsched.rounds": ("schedule",),
+    "fedsched.radio.channel": ("AbstractChannel",),
+    "fedsched.radio.names": ("make_channel",),
+}
+
+if not typing.TYPE_CHECKING:  # a type checker would take any name for one of these
+
+    def __getattr__(name):
+        for home, names in _HOME.items():
+            if name in names:
+                value = globals()[name] = getattr(importlib.import_module(home), name)
+                return value
+        # `fedsched.radio` and the other parts need no import of their own.
+        if not name.startswith("_") and importlib.util.find_spec(f"fedsched.{name}"):
+            return importlib.import_module(f"fedsched.{name}")
+        raise AttributeError(f"module 'fedsched' has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
