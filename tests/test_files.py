@@ -1,10 +1,12 @@
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from fedsched.errors import InputError
-from fedsched.files import atomic_path, output_folder, output_path
+from fedsched.files import alone, atomic_path, output_folder, output_path
 
 
 class PowerCutError(Exception):
@@ -114,3 +116,41 @@ def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path, name):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"out: the folder .* cannot be made: .*; name another"):
         output_folder("out", tmp_path / name)
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from fedsched.files import alone
+with alone(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_folder_is_held_by_one_process_until_that_one_is_gone(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        try:
+            with (
+                pytest.raises(InputError, match="is being run by another process"),
+                alone(tmp_path),
+            ):
+                pass
+        finally:
+            holder.kill()
+    with alone(tmp_path), pytest.raises(InputError, match="is being run"), alone(tmp_path):
+        pass
+    with alone(tmp_path):
+        assert names(tmp_path) == [".lock"]
+
+
+def test_a_lock_that_is_a_link_empties_no_file(tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (tmp_path / ".lock").symlink_to(precious)
+    with pytest.raises(OSError, match="symbolic link"), alone(tmp_path):
+        pass
+    assert precious.read_text() == "mine"

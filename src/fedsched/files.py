@@ -1,12 +1,9 @@
 """Files that are either whole or absent: written aside, then moved into place."""
 
-import fcntl
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from fedsched.errors import InputError
 
@@ -113,23 +110,21 @@ def refuse_link(path: Path) -> Path:
 
 @contextmanager
 def alone(folder: Path, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold the folder against a second process that would run it at the same time."""
-    until = time.monotonic() + wait_s
-    with refuse_link(folder / ".lock").open("a") as lock:
-        while not _locked(lock):
-            if time.monotonic() >= until:
-                raise InputError(
-                    f"out: {str(folder)!r} is being run by another process; wait for it or choose "
-                    "another folder"
-                )
-            time.sleep(_LOCK_POLL_S)
-        yield
+    """Hold the folder against a second process that would run it at the same time.
 
+    The lock goes with its process, however that ends. A link in place of the lock is not followed.
+    """
+    from filelock import FileLock, Timeout  # late: a schedule writes files and locks none
 
-def _locked(file: IO[str]) -> bool:
-    """Take the lock of a file, unless another process has it; it goes with the process."""
+    lock = FileLock(refuse_link(folder / ".lock"), timeout=wait_s, poll_interval=_LOCK_POLL_S)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        lock.acquire()
+    except Timeout:
+        raise InputError(
+            f"out: {str(folder)!r} is being run by another process; wait for it or choose "
+            "another folder"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,4 +1,3 @@
-import fcntl
 import hashlib
 import http.server
 import io
@@ -11,6 +10,7 @@ import threading
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from PIL import Image
 
 from fedsched.errors import FedschedError, InputError, UnknownNameError
@@ -304,8 +304,7 @@ def test_processes_that_fetch_at_once_do_no_harm(tmp_path, archive):
 def test_a_process_that_fetches_waits_for_the_one_before(tmp_path, archive):
     (tmp_path / "cifar10").mkdir()
     waiting = threading.Thread(target=fetch_cifar10, args=(tmp_path,), kwargs={"archive": archive})
-    with (tmp_path / "cifar10" / ".lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with FileLock(tmp_path / "cifar10" / ".lock"):
         waiting.start()
         waiting.join(0.3)
         assert waiting.is_alive()

@@ -7,7 +7,6 @@ its place, synced and renamed.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import http.client
 import json
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 import numpy as np
+from filelock import FileLock
 from numpy.typing import NDArray
 
 from fedsched.errors import FedschedError, InputError, UnknownNameError, require
@@ -123,7 +123,7 @@ def fetch_cifar10(
     folder = _folder(cache)
     folder.mkdir(parents=True, exist_ok=True)
     report = progress or (lambda _what, _done, _total: None)
-    with _locked(folder):
+    with FileLock(folder / ".lock"):  # it goes with its process
         # Only what a killed process left behind: under the lock nobody else is writing.
         for leftover in folder.glob(".*.part"):
             leftover.unlink(missing_ok=True)
@@ -173,14 +173,6 @@ def _wanting(folder: Path) -> list[str]:
         )
 
     return [name for name in MD5 if not sound(name)]
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time fill the folder; the lock goes with its process."""
-    with (folder / ".lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _keep(folder: Path, name: str, content: bytes) -> None:
