@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from fedsched.analysis.curves import curve_of
 from fedsched.analysis.groups import group_runs
 from fedsched.cli.output import run_all, track
 from fedsched.core.checks import whole_number
-from fedsched.errors import InputError, UnknownNameError
+from fedsched.errors import InputError, UnknownNameError, require
 from fedsched.files import atomic_path, output_folder
 from fedsched.paper.scales import SCALES, Scale, make_scale
 from fedsched.paper.targets import TARGETS, Product
@@ -149,6 +148,7 @@ def _measured(jobs: Sequence[Job]) -> dict[str, RunLog]:
 
 def _write(folder: Path, product: Product, tables: Sequence[Mapping[str, Any]]) -> Path:
     """The figure, the numbers and the scenarios of one target."""
+    toml = require("tomli_w", extra="report", purpose="writing the scenarios of a figure")
     folder.mkdir(parents=True, exist_ok=True)
     save_figure(product.figure, folder / "figure.svg")
     picture = save_figure(product.figure, folder / "figure.png")
@@ -164,24 +164,5 @@ def _write(folder: Path, product: Product, tables: Sequence[Mapping[str, Any]]) 
         draws = table["sweep"]["draws"][0]
         alpha = table["data"]["alpha"]
         with atomic_path(folder / f"scenario-m{draws}-alpha-{alpha:g}.toml") as aside:
-            aside.write_text(_toml(table), encoding="utf-8")
+            aside.write_text(toml.dumps(table), encoding="utf-8")
     return picture
-
-
-def _toml(table: Mapping[str, Any]) -> str:
-    """A scenario as TOML: sections of plain values and lists."""
-    sections = []
-    for section, values in table.items():
-        lines = [f"{name} = {_toml_value(value)}" for name, value in values.items()]
-        sections.append("\n".join([f"[{section}]", *lines]))
-    return "\n\n".join(sections) + "\n"
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml_value(each) for each in value) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return "inf" if value == math.inf else repr(value)
