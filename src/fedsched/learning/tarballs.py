@@ -1,0 +1,90 @@
+"""Gzipped tar archives of strangers: read once, in order, and never more than is allowed."""
+
+import gzip
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Protocol, TypeAlias, cast
+
+from fedsched.errors import FedschedError
+
+__all__ = ["Counted", "Progress", "Readable", "members"]
+
+Progress: TypeAlias = Callable[[str, int, int | None], None]  # what, bytes done, bytes in all
+
+_CHUNK_BYTES = 1 << 20
+
+
+class Readable(Protocol):
+    """What bytes can be read from, in order."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, at most ``size``; none at the end."""
+
+
+class Counted:
+    """A stream that reports how much of it has been read."""
+
+    def __init__(self, source: Readable, what: str, total: int | None, report: Progress) -> None:
+        self._source, self._what, self._total, self._report = source, what, total, report
+        self._done = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes."""
+        block = self._source.read(size)
+        self._done += len(block)
+        self._report(self._what, self._done, self._total)
+        return block
+
+
+class _Bounded:
+    """A stream that ends in an error once too much of it has been read."""
+
+    def __init__(self, source: Readable, origin: str, most_bytes: int) -> None:
+        self._source, self._origin, self._most_bytes = source, origin, most_bytes
+        self._done = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        block = self._source.read(size)
+        self._done += len(block)
+        if self._done > self._most_bytes:
+            raise FedschedError(
+                f"{self._origin} unpacks to more than the {self._most_bytes:,} bytes it may have; "
+                "it is not what it should be"
+            )
+        return block
+
+
+def members(
+    stream: Readable, origin: str, *, wanted: Mapping[str, int], most_bytes: int
+) -> Iterator[tuple[str, bytes]]:
+    """Base name and content of the wanted files of a gzipped tar, in one pass.
+
+    Nothing is extracted and no path of the archive is followed.
+
+    Args:
+        stream: the archive.
+        origin: what errors call it.
+        wanted: base names of files, each with the most bytes it may have.
+        most_bytes: that the archive may have unpacked. A few megabytes can unpack to terabytes,
+            also within headers, so it is the unpacked stream that is counted.
+    """
+    unpacked = gzip.GzipFile(fileobj=cast(IO[bytes], stream))
+    whole = cast(IO[bytes], _Bounded(unpacked, origin, most_bytes))
+    try:
+        with tarfile.open(fileobj=whole, mode="r|", bufsize=_CHUNK_BYTES) as tar:
+            for member in tar:
+                name = member.name.rpartition("/")[2]
+                content = tar.extractfile(member) if member.isreg() else None
+                if content is None or name not in wanted:
+                    continue
+                if member.size > wanted[name]:
+                    raise FedschedError(
+                        f"{name} of {origin} has {member.size:,} bytes, more than the "
+                        f"{wanted[name]:,} it may have; it is not what it should be"
+                    )
+                yield name, content.read()
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise FedschedError(
+            f"{origin} is no whole .tar.gz archive ({error}); get it again"
+        ) from error
