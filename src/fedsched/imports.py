@@ -1,6 +1,8 @@
 """A user's own data and models, named by their import path."""
 
 import importlib
+import sys
+from pathlib import Path
 from typing import Any
 
 from fedsched.errors import InputError
@@ -10,6 +12,9 @@ __all__ = ["import_object"]
 
 def import_object(field: str, path: str) -> Any:
     """The object that ``"package.module:name"`` names.
+
+    A module of the user's own is found in the present folder, after all that is installed: a file
+    there that is named like a dependency is never run in its place.
 
     Args:
         field: the setting that holds the path; errors begin with it.
@@ -22,6 +27,9 @@ def import_object(field: str, path: str) -> Any:
     module_name, colon, name = path.partition(":")
     if not (module_name and colon and name) or module_name.startswith("."):
         raise InputError(f"{field}: {path!r} is no import path; write it as 'package.module:name'")
+    # For good and not only now: the module may import its neighbours later, and workers inherit it.
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:

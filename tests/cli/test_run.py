@@ -36,6 +36,7 @@ def fedsched(monkeypatch, capsys, tmp_path):
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["fedsched", *map(str, arguments)])
         monkeypatch.setattr(sys, "path", list(sys.path))  # the command adds to it
+        monkeypatch.setenv("PYTHONSAFEPATH", "1")  # and sets this
         with pytest.raises(SystemExit) as ended:
             main()
         seen = capsys.readouterr()
@@ -300,3 +301,32 @@ def test_a_run_folder_does_not_go_on_inside_itself_on_a_cluster(fedsched, scenar
     code, _, err = fedsched("run", "there", "--engine", "ray")
     assert code == 2 and "goes on where it stands, with the engine local, got 'ray'" in err
     assert sorted((tmp_path / "there").iterdir()) == before
+
+
+SHADOWS = ("sklearn", "torch", "numpy", "rich", "pyarrow", "filelock", "PIL")
+
+
+@pytest.mark.parametrize("way", ["script", "module"])
+def test_a_file_in_the_present_folder_is_never_run_for_a_dependency(scenario, tmp_path, way):
+    place = tmp_path / "place"
+    place.mkdir()
+    # A script begins its search beside itself, so modules of Python's are safe in workers too.
+    shadows = (*SHADOWS, "socket", "pickle") if way == "script" else SHADOWS
+    for name in shadows:
+        (place / f"{name}.py").write_text("raise SystemExit('run in place of the real one')")
+    (place / "own.py").write_text(
+        "from neighbour import load_dataset\ndata = lambda: load_dataset('digits')\n"
+    )
+    (place / "neighbour.py").write_text("from fedsched.learning.dataset import load_dataset\n")
+    scenario.write_text(scenario.read_text().replace("[data]", "[data]\nname = 'own:data'"))
+    script = tmp_path / "fedsched"
+    script.write_text("if __name__ == '__main__':\n  from fedsched.cli import main\n  main()\n")
+    begin = [sys.executable, str(script)] if way == "script" else [sys.executable, "-m", "fedsched"]
+    done = subprocess.run(
+        [*begin, "run", str(scenario), "--out", str(tmp_path / "out"), "--workers", "2"],
+        cwd=place,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "run in place" not in done.stdout + done.stderr

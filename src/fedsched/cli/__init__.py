@@ -1,6 +1,7 @@
 """The command line. Commands are imported when called, so that ``--help`` answers at once."""
 
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -61,6 +62,9 @@ def _fedsched() -> None:
 
 def main() -> None:
     """Run the command line; what is raised on purpose, or by the machine, becomes a sentence."""
+    # Interpreters that are started for workers begin with the present folder; nothing there may be
+    # taken for a module of Python's.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         _fedsched(prog_name="fedsched")
     except FedschedError as error:

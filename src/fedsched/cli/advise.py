@@ -2,9 +2,7 @@
 
 import dataclasses
 import math
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
@@ -94,7 +92,6 @@ def command(
     protocol = IN_A_ROW if patience is None else InARow(patience)
     if plot is not None:
         output_path("plot", plot, FIGURE_SUFFIXES)
-    sys.path.insert(0, str(Path.cwd()))
     wanted = together([candidates(load_scenarios(each)) for each in scenario])
     first = wanted[0]
     computation = first.uplink.computation_s if computation_s is None else computation_s

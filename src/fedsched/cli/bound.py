@@ -1,7 +1,5 @@
 """``fedsched bound``: the convergence bound of a run, or the example on which the paper's fails."""
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -50,8 +48,6 @@ def command(
     if run is None:
         _counterexample(plot, as_json)
         return
-    # A model or data set of the user's own is found next to where the command is given.
-    sys.path.insert(0, str(Path.cwd()))
     from fedsched.theory.runs import bound_of_run
 
     found = bound_of_run(run, replay_every=replay_every, devices=devices)

@@ -2,9 +2,7 @@
 
 import dataclasses
 import os
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import click
@@ -75,7 +73,6 @@ def command(
     scale = scale or "smoke"
     if scale not in SCALES:
         raise UnknownNameError("scale", scale, SCALES)
-    sys.path.insert(0, str(Path.cwd()))  # where models and data of the user's own are found
     if target is None:
         target = SCALES[scale][2] if scenario is None else 0.9
     if not 0.0 < target <= 1.0:

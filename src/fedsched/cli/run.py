@@ -1,7 +1,6 @@
 """``fedsched run``: a scenario file becomes a run folder, or a folder of them."""
 
 import os
-import sys
 from pathlib import Path
 
 import click
@@ -65,8 +64,6 @@ def command(
     check_engine(engine, address)
     if log not in (None, *_LOGS):
         raise UnknownNameError("log", str(log), _LOGS)
-    # A model or data set of the user's own is found next to where the command is given.
-    sys.path.insert(0, str(Path.cwd()))
     scenarios, alone = _scenarios(scenario)
     if out is None:
         if not Path(scenario).is_dir():
