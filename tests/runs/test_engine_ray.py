@@ -222,8 +222,40 @@ def test_a_grid_that_loses_a_node_ends_with_the_bits_of_the_local_engine(tmp_pat
     assert not (home / ".ray").exists()
 
 
+LOCAL = """
+import socket
+from fedsched.runs import engines
+ray = engines._ray("local")
+engines._connect(ray, "local")
+(node,) = ray.nodes()
+ports = [node["NodeManagerPort"], node["ObjectManagerPort"]]
+ports.append(int(ray.get_runtime_context().gcs_address.rpartition(":")[2]))
+for port in ports:
+    socket.create_connection(("127.0.0.1", port), timeout=10).close()
+    try:  # an address of loopback too, which answers only if all addresses do
+        socket.create_connection(("127.0.0.2", port), timeout=10).close()
+    except ConnectionRefusedError:
+        print("refused")
+ray.shutdown()
+"""
+
+
+@linux_only
+def test_a_cluster_of_this_machine_alone_listens_on_loopback_alone(home):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOCAL],
+        env=ray_environment(home),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.stdout.split() == ["refused"] * 3, done.stdout + done.stderr
+
+
 def test_without_ray_the_error_names_the_extra(monkeypatch, tmp_path):
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")  # or what the engine sets would stay set
+    # Or what the engine sets would stay set.
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     monkeypatch.setitem(sys.modules, "ray", None)
     job = Job(name="one", scenario=scenario_from(ONE), folder=tmp_path)
     with pytest.raises(MissingExtraError, match=r"the engine ray needs .*fedsched\[ray\]"):

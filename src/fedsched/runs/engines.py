@@ -161,9 +161,8 @@ def _end_with_parent() -> None:
 
 
 def _on_ray(jobs: Sequence[Job], address: str | None) -> Iterator[Outcome]:
-    # Before Ray is imported: it reads this once, and so do the processes it starts.
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray = require("ray", extra="ray", purpose="the engine ray")
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    ray = _ray(address)
     ours = not ray.is_initialized()
     if ours:
         _connect(ray, address)
@@ -202,9 +201,19 @@ def _on_ray(jobs: Sequence[Job], address: str | None) -> Iterator[Outcome]:
             ray.shutdown()
 
 
-def _connect(ray: ModuleType, address: str | None) -> None:
-    """Join a Ray cluster; with no address, that of the environment or else one started here."""
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
+def _ray(address: str) -> ModuleType:
+    """Ray itself, set up before it is imported: it and what it starts read their settings once."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    if address == "local":
+        # A cluster of one machine answers this machine alone. On Linux Ray would listen on every
+        # network and run what anybody sends; the setting is meant for other systems and does here
+        # what it does there. Whoever has set it has chosen.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    return require("ray", extra="ray", purpose="the engine ray")
+
+
+def _connect(ray: ModuleType, address: str) -> None:
+    """Join a Ray cluster, or start one that is called "local"."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
     if address == "local":
         quiet["include_dashboard"] = False
