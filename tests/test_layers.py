@@ -14,7 +14,7 @@ ENTRY_POINTS = ("cli", "flower")
 # that is not named here stands above the layers and may import anything but the entry points.
 #
 #   errors, randomness, values, files,
-#   imports, clock                                what all parts share
+#   imports, archives, clock                      what all parts share
 #   core                                          numerics alone
 #   radio                                         channels, traces, access
 #   policies                                      budgets, designs and who takes part, over a radio
@@ -25,13 +25,14 @@ ENTRY_POINTS = ("cli", "flower")
 #   views                                         figures and pages of what the analysis found
 #   theory  paper                                 ask of many runs
 #   cli  flower                                   on top
-FOUNDATION = {"errors", "values", "randomness", "files", "imports", "clock"}
+FOUNDATION = {"errors", "values", "randomness", "files", "imports", "archives", "clock"}
 ALLOWED = {
     "errors": set(),
     "randomness": {"errors"},
     "values": {"errors", "randomness"},
     "files": {"errors"},
     "imports": {"errors"},
+    "archives": {"errors"},
     "clock": set(),
     "core": {"errors", "values"},
     "radio": {"core", *FOUNDATION},

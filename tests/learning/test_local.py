@@ -225,8 +225,14 @@ def test_images_of_real_numbers_are_trained_on_too():
     [
         ({"steps": 0}, "steps must be >= 1, got 0"),
         ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
-        ({"learning_rate": 0.0}, "learning_rate must be positive and finite, got 0.0"),
-        ({"learning_rate": np.nan}, "learning_rate must be positive and finite, got nan"),
+        ({"batch_size": 2**63 - 1}, r"batch_size must be at most 16,777,216 for images of shape"),
+        ({"steps": 2**63 - 1}, r"steps x batch_size must be at most 100,000,000, got 9,223,"),
+        ({"learning_rate": 0.0}, r"learning_rate must be positive and at most .*, got 0.0"),
+        ({"learning_rate": np.nan}, r"learning_rate must be positive and at most .*, got nan"),
+        (
+            {"learning_rate": 1e100},
+            r"learning_rate must be positive and at most 3.4e\+38, .* 1e\+100",
+        ),
         ({"device": "tpu"}, "device must be 'cpu' or 'cuda', got 'tpu'"),
     ],
 )

@@ -113,6 +113,7 @@ def test_a_hundred_thousand_devices_need_no_more_memory_than_a_hundred():
         ({"alpha": np.nan}, r"alpha must lie in \[0, inf\], got nan"),
         ({"devices": 0}, "devices must be >= 1, got 0"),
         ({"size": 0}, "size must be >= 1 for every device, got 0"),
+        ({"size": 2**63 - 1}, r"\(data.samples\), must be at most 10,000,000, got 9,223,372,"),
         ({"size": np.array([1, 2])}, "one for each of the 20 devices"),
         ({"size": 2.5}, "size must be one integer"),
     ],

@@ -21,9 +21,9 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from fedsched.archives import Counted, Progress, Readable, members
 from fedsched.errors import FedschedError, InputError, UnknownNameError, require
 from fedsched.learning.dataset import Dataset
-from fedsched.learning.tarballs import Counted, Progress, Readable, members
 
 __all__ = ["cache_directory", "fetch_cifar10", "read_cifar10"]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.archives import check_zip
 from fedsched.errors import InputError, UnknownNameError, require_file
 from fedsched.imports import import_object
 from fedsched.randomness import stream
@@ -178,6 +179,7 @@ def _from_npz(path: Path) -> Dataset:
     if not path.is_file():
         raise InputError(f"dataset: there is no file {str(path)!r}")
     try:
+        check_zip("dataset:", path)
         with np.load(path, allow_pickle=False) as archive:
             if missing := [name for name in NPZ_ARRAYS if name not in archive.files]:
                 raise InputError(

@@ -1,6 +1,7 @@
 """Local training: K steps of stochastic gradient descent on one device's own data."""
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator
 from typing import Any, final
@@ -23,6 +24,10 @@ __all__ = ["LocalTrainer", "augment", "minibatches"]
 
 # Test images a forward pass; sums are formed by these chunks whoever computes them.
 EVALUATION_CHUNK = 200
+
+_LARGEST_STEP = float(np.finfo(np.float32).max)
+_MOST_BATCH_BYTES = 1 << 32  # of a batch's images in float32
+_MOST_SAMPLES = 10**8  # of one device in one round
 
 
 def minibatches(
@@ -82,11 +87,12 @@ class LocalTrainer:
         seed: int,
         device: str = "cpu",
     ) -> None:
-        for field, value in (("steps", steps), ("batch_size", batch_size)):
-            if value < 1:
-                raise InputError(f"{field} must be >= 1, got {value}")
-        if not 0 < learning_rate < np.inf:
-            raise InputError(f"learning_rate must be positive and finite, got {learning_rate}")
+        _check_sizes(steps, batch_size, dataset)
+        if not 0 < learning_rate <= _LARGEST_STEP:
+            raise InputError(
+                f"learning_rate must be positive and at most {_LARGEST_STEP:.3g}, the largest "
+                f"number that models are computed with, got {learning_rate}"
+            )
         self.initial_parameters = flatten(model)
         self.dimension = len(self.initial_parameters)
         self._dataset, self._partition = dataset, partition
@@ -208,6 +214,24 @@ class LocalTrainer:
                     parameter.grad = None
             of_samples = log_likelihood.gather(1, target.unsqueeze(1))
         return loss.detach(), of_samples
+
+
+def _check_sizes(steps: int, batch_size: int, dataset: Dataset) -> None:
+    """Refuse what would take more memory than any machine should give, before it is taken."""
+    for field, value in (("steps", steps), ("batch_size", batch_size)):
+        if value < 1:
+            raise InputError(f"{field} must be >= 1, got {value}")
+    most = _MOST_BATCH_BYTES // (4 * math.prod(dataset.image_shape))
+    if batch_size > most:
+        raise InputError(
+            f"batch_size must be at most {most:,} for images of shape {dataset.image_shape}, got "
+            f"{batch_size:,}; a batch is held in memory"
+        )
+    if steps * batch_size > _MOST_SAMPLES:
+        raise InputError(
+            f"steps x batch_size must be at most {_MOST_SAMPLES:,}, got {steps:,} x "
+            f"{batch_size:,}; the order of a round's samples is held in memory"
+        )
 
 
 def _torch_device(name: str) -> torch.device:

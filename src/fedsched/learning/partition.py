@@ -16,6 +16,7 @@ Indices: TypeAlias = NDArray[np.int64]  # positions in the training images
 
 # Below this, the second largest class probability underflows to zero: the limit itself.
 ALPHA_SMALLEST = 1e-200
+MOST_SAMPLES = 10**7  # of a device
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,6 +110,11 @@ class Partition:
             )
         if (size < 1).any():
             raise InputError(f"size must be >= 1 for every device, got {size.min()}")
+        if (size > MOST_SAMPLES).any():
+            raise InputError(
+                f"size, the samples of a device (data.samples), must be at most {MOST_SAMPLES:,}, "
+                f"got {size.max():,}; they are drawn in memory"
+            )
 
     def indices(self, device: int) -> Indices:
         """Positions of the device's samples among the training images, shape (size of device,)."""

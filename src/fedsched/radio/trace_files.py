@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.archives import check_unpacked, check_zip
 from fedsched.errors import InputError, require
 from fedsched.values import PerDevice
 
@@ -93,6 +94,8 @@ def _read_parquet(path: Path) -> PerDevice:
     parquet = require("pyarrow.parquet", extra="report", purpose="reading Parquet traces")
     try:
         with path.open("rb") as file:
+            claimed = parquet.read_metadata(file)
+            check_unpacked("trace", path, 8 * claimed.num_rows * claimed.num_columns)
             table = parquet.read_table(file)
     except arrow.ArrowException as error:
         raise InputError(f"trace {path} is not a Parquet file: {error}") from error
@@ -116,6 +119,7 @@ def _parquet_column(arrow: Any, path: Path, name: str, column: Any) -> NDArray[n
 
 def _read_npz(path: Path) -> PerDevice:
     try:
+        check_zip("trace", path)
         with path.open("rb") as file:
             with zipfile.ZipFile(file) as archive:
                 damaged = archive.testzip()  # a flipped bit must not become a gain

@@ -1,18 +1,27 @@
-"""Gzipped tar archives of strangers: read once, in order, and never more than is allowed."""
+"""Compressed files of strangers: never more is unpacked than is allowed.
+
+A few megabytes can unpack to terabytes, so sizes are looked at before memory is taken.
+"""
 
 import gzip
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import IO, Protocol, TypeAlias, cast
 
-from fedsched.errors import FedschedError
+from fedsched.errors import FedschedError, InputError
 
-__all__ = ["Counted", "Progress", "Readable", "members"]
+__all__ = ["Counted", "Progress", "Readable", "check_unpacked", "check_zip", "members"]
 
 Progress: TypeAlias = Callable[[str, int, int | None], None]  # what, bytes done, bytes in all
 
 _CHUNK_BYTES = 1 << 20
+# What may be unpacked in any case, and otherwise how many times the size of the file: real numbers
+# and images never shrink as much.
+_FREE_BYTES = 1 << 30
+_MOST_TIMES = 100
 
 
 class Readable(Protocol):
@@ -66,8 +75,7 @@ def members(
         stream: the archive.
         origin: what errors call it.
         wanted: base names of files, each with the most bytes it may have.
-        most_bytes: that the archive may have unpacked. A few megabytes can unpack to terabytes,
-            also within headers, so it is the unpacked stream that is counted.
+        most_bytes: that the archive may have unpacked, headers included.
     """
     unpacked = gzip.GzipFile(fileobj=cast(IO[bytes], stream))
     whole = cast(IO[bytes], _Bounded(unpacked, origin, most_bytes))
@@ -88,3 +96,20 @@ def members(
         raise FedschedError(
             f"{origin} is no whole .tar.gz archive ({error}); get it again"
         ) from error
+
+
+def check_unpacked(what: str, path: Path, unpacked_bytes: int) -> None:
+    """Refuse a file that would unpack to far more than what it holds can have shrunk from."""
+    packed_bytes = path.stat().st_size
+    if unpacked_bytes > max(_FREE_BYTES, _MOST_TIMES * packed_bytes):
+        raise InputError(
+            f"{what} {str(path)!r} has {packed_bytes:,} bytes and would unpack to "
+            f"{unpacked_bytes:,}; above {_FREE_BYTES:,} at most {_MOST_TIMES} times as much is "
+            "unpacked, so write it without compression if it is yours"
+        )
+
+
+def check_zip(what: str, path: Path) -> None:
+    """The same of a ZIP or NPZ file, by what it says of its members; none is read further."""
+    with zipfile.ZipFile(path) as archive:
+        check_unpacked(what, path, sum(each.file_size for each in archive.infolist()))
