@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from fedsched.cli.terminal import cleaned_output
 from fedsched.errors import FedschedError
 
 __all__ = ["main"]
@@ -65,6 +66,11 @@ def main() -> None:
     # Interpreters that are started for workers begin with the present folder; nothing there may be
     # taken for a module of Python's.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
+    with cleaned_output():
+        _main()
+
+
+def _main() -> None:
     try:
         _fedsched(prog_name="fedsched")
     except FedschedError as error:

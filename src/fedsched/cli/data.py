@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -13,6 +12,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from fedsched.cli.terminal import clean, console
 from fedsched.errors import UnknownNameError
 from fedsched.learning.cifar10 import fetch_cifar10
 
@@ -38,15 +38,15 @@ def command(name: str, archive: str | None, source: str, cache: str | None) -> N
     """Fetch the data set NAME (cifar10) and verify it; what is there already is left alone."""
     if name != "cifar10":
         raise UnknownNameError("data set to fetch", name, ("cifar10",))
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, TransferSpeedColumn(), console=console, transient=True,
-                  disable=not console.is_terminal) as bars:  # fmt: skip
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
+    here = console(stderr=True)
+    with Progress(*columns, TransferSpeedColumn(), console=here, transient=True,
+                  disable=not here.is_terminal) as bars:  # fmt: skip
         tasks: dict[str, TaskID] = {}
 
         def show(what: str, done: int, total: int | None) -> None:
             if what not in tasks:
-                tasks[what] = bars.add_task(what)
+                tasks[what] = bars.add_task(clean(what))
             bars.update(tasks[what], completed=done, total=total)
 
         folder = fetch_cifar10(

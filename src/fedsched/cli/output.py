@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.cells import cell_len
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedsched.cli.terminal import clean, console
 from fedsched.errors import FedschedError
 from fedsched.runs.checkpoint import rounds_done
 from fedsched.runs.engines import Job, run_jobs
@@ -45,7 +45,8 @@ _SPEAK_S = 60.0  # between lines of progress where there is no terminal to draw 
 
 def print_json(value: Any) -> None:
     """One JSON object on standard output."""
-    click.echo(json.dumps(value, indent=2, allow_nan=False))
+    text = json.dumps(value, indent=2, allow_nan=False)
+    click.echo(text.replace("\x7f", "\\u007f"))  # the one control character that JSON leaves
 
 
 def print_table(
@@ -57,9 +58,10 @@ def print_table(
         lines = [f"| {' | '.join(row)} |" for row in (header, ruler, *rows)]
         click.echo("\n".join([f"**{title}**", "", *lines, ""]))
         return
-    console = Console()
-    width = console.width if console.is_terminal else _UNBOUNDED
-    body = list(rows)
+    here = console()
+    width = here.width if here.is_terminal else _UNBOUNDED
+    title, header = clean(title), [clean(name) for name in header]
+    body = [[clean(cell) for cell in row] for row in rows]
     for number, columns in enumerate(columns_that_fit(header, body, width)):
         above = title if number == 0 else None
         table = Table(title=above, title_justify="left", title_style="bold")
@@ -70,7 +72,7 @@ def print_table(
         for row in body:
             table.add_row(*(row[place] for place in columns))
         # Brackets and colons in names are letters, not the marks of a style or a picture.
-        Console(width=width, markup=False, emoji=False).print(table)
+        console(width=width, markup=False, emoji=False).print(table)
 
 
 def columns_that_fit(
@@ -124,7 +126,7 @@ def _least(texts: Sequence[str]) -> int:
 def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
     """Pass items through with their progress on standard error."""
     with _bars() as (bars, say):
-        task = bars.add_task(label, total=total, state="")
+        task = bars.add_task(clean(label), total=total, state="")
         for done, item in enumerate(items):
             say(f"{label}: {done} of {total}")
             yield item
@@ -135,7 +137,7 @@ def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
 def live_progress(label: str, folder: Path) -> "Iterator[Callable[[RunProgress], None]]":
     """A live line for one training run: round, simulated time, accuracy, devices, time left."""
     with _bars() as (bars, say), _telling_what_is_kept([folder]):
-        task = bars.add_task(label, total=None, state="starting")
+        task = bars.add_task(clean(label), total=None, state="starting")
 
         def show(now: "RunProgress") -> None:
             accuracy = "-" if now.accuracy is None else f"{now.accuracy:.3f}"
@@ -211,9 +213,9 @@ def _progress_of(jobs: Sequence[Job]) -> tuple[int, int, int]:
 @contextmanager
 def _bars() -> Iterator[tuple[Progress, Callable[[str], None]]]:
     """Progress on standard error: bars on a terminal, elsewhere a line a minute by ``say``."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    due_s = math.inf if console.is_terminal else time.monotonic() + _SPEAK_S
+    here = console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    due_s = math.inf if here.is_terminal else time.monotonic() + _SPEAK_S
 
     def say(line: str) -> None:
         nonlocal due_s
@@ -222,8 +224,8 @@ def _bars() -> Iterator[tuple[Progress, Callable[[str], None]]]:
             click.echo(line, err=True)
 
     with Progress(
-        *columns, TextColumn("{task.fields[state]}"), TimeRemainingColumn(), console=console,
-        transient=True, disable=not console.is_terminal,
+        *columns, TextColumn("{task.fields[state]}"), TimeRemainingColumn(), console=here,
+        transient=True, disable=not here.is_terminal,
     ) as bars:  # fmt: skip
         yield bars, say
 
