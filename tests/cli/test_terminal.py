@@ -57,7 +57,9 @@ def hostile(tmp_path):
     """Two runs whose folder and whose manifest hold what would command a terminal."""
     runs = tmp_path / "runs"
     for seed in (1, 2):
-        about = manifest(seed=seed, channel__kind=f"h{EVIL}{seed}")
+        # They differ in both, so that titles and cells of tables name them.
+        evil = {"channel__kind": f"h{EVIL}{seed}", "policy__design": f"d{EVIL}{seed}"}
+        about = manifest(seed=seed, **evil)
         write_run(runs / f"{EVIL}{seed}".replace("/", ""), about, table(seed=seed))
     return tmp_path
 
@@ -80,7 +82,8 @@ def hostile(tmp_path):
 )
 def test_no_control_character_of_a_stranger_reaches_the_terminal(hostile, arguments):
     sent = on_a_terminal(hostile, *arguments)
-    assert "owned" in sent and left(sent) == []
+    assert sent.count("owned") >= (4 if arguments[0] == "times" and len(arguments) > 2 else 1)
+    assert left(sent) == []
 
 
 def test_a_terminal_without_the_letters_gets_marks_in_their_place(hostile):
