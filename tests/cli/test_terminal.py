@@ -86,11 +86,14 @@ def test_no_control_character_of_a_stranger_reaches_the_terminal(hostile, argume
     assert left(sent) == []
 
 
-def test_a_terminal_without_the_letters_gets_marks_in_their_place(hostile):
-    sent = on_a_terminal(
-        hostile, "times", "runs", "--targets", "0.5", PYTHONIOENCODING="ascii", LC_ALL="C"
-    )
-    assert "Traceback" not in sent and "lyapunov" in sent
+@pytest.mark.parametrize(
+    "arguments",
+    [("times", "runs", "--targets", "0.5"), ("pack", "runs", "--out", f"klein-für-{EVIL}")],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_terminal_without_the_letters_gets_marks_in_their_place(hostile, arguments):
+    sent = on_a_terminal(hostile, *arguments, PYTHONIOENCODING="ascii")
+    assert "Traceback" not in sent and sent.isascii() and left(sent) == []
 
 
 def test_styles_are_left_to_tables_and_text_stays_as_it_is(capsys):

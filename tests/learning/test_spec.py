@@ -2,7 +2,9 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
+from fedsched.errors import MissingExtraError
 from fedsched.learning.dataset import load_dataset
 from fedsched.learning.spec import TrainerSpec
 
@@ -50,3 +52,13 @@ def test_a_spec_is_made_without_loading_torch():
         "assert not {'torch', 'sklearn', 'PIL'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_training_without_torch_is_a_sentence_also_with_data_of_ones_own(monkeypatch, tmp_path):
+    images, labels = np.zeros((4, 1, 4, 4), np.uint8), np.arange(4) % 2
+    arrays = {"train_images": images, "test_images": images}
+    path = tmp_path / "own.npz"
+    np.savez(path, **arrays, train_labels=labels, test_labels=labels)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError, match=r"training needs .*'torch'.*fedsched\[torch\]"):
+        spec(dataset=str(path)).build()

@@ -4,7 +4,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.policies import make_policy
 from fedsched.policies.designs import (
     DESIGNS,
     FixedSize,
@@ -256,6 +258,14 @@ def test_a_number_of_draws_that_is_none_is_refused(name, draws):
 def test_an_unknown_design_is_refused_with_a_hint():
     with pytest.raises(UnknownNameError, match="did you mean 'fixed-size'"):
         make_design("fixed_size", 3)
+
+
+def test_more_draws_than_memory_should_hold_are_refused_before_it_is_taken():
+    sentence = "draws must be at most 100000000, got 9223"
+    with pytest.raises(InputError, match=sentence):
+        make_design("with-replacement", 2**63 - 1)
+    with pytest.raises(InputError, match=sentence):
+        make_policy("clustered-sizes", uplink=PAPER_UPLINK, draws=2**63 - 1)
 
 
 def test_draws_with_replacement_need_draw_probabilities():

@@ -117,3 +117,30 @@ def test_a_field_is_swept_once():
         expand({**table, "sweep": {"m": [1, 2], "draws": [5]}})
     with pytest.raises(InputError, match=r"sweep.policy gives policy.draws a second list"):
         expand({**table, "sweep": {"m": [1, 2], "policy": {"draws": [5]}}})
+
+
+DEEP = ".".join(["a"] * 2000)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (f"{DEEP} = 1", "section: 'a' is not known"),
+        (
+            f"[run]\nrounds.{DEEP} = 1",
+            r"run.rounds must be a whole number, got {'a': {'a': .*\.\.\.",
+        ),
+        (f"run = [{{ {DEEP} = 1 }}]", r"run must be a section, \[run\], got \[{'a': .*\.\.\."),
+        (f"[sweep]\nm.{DEEP} = 1", r"sweep.m.a must be a list of values, got {'a': .*\.\.\."),
+    ],
+)
+def test_tables_within_tables_are_refused_however_deep(tmp_path, text, sentence):
+    with pytest.raises(InputError, match=sentence):
+        load_scenario(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("field", ["channel.kind", "data.name", "training.model"])
+def test_a_nul_in_a_name_is_refused(field):
+    section, name = field.split(".")
+    with pytest.raises(InputError, match=rf"{field} must be a text without NUL.* got 'a\\x00.csv'"):
+        expand({**LEAST, section: {name: "a\0.csv"}})

@@ -178,3 +178,10 @@ def test_the_rank_correlation_is_spearmans():
     assert rank_correlation(one.tolist(), other.tolist()) == pytest.approx(expected)
     with pytest.raises(InputError, match="3 pairs or more"):
         rank_correlation([1.0], [2.0])
+
+
+def test_rounds_in_which_nobody_is_drawn_predict_nothing():
+    policy = {"kind": "lyapunov", "design": "independent"}
+    scenario = scenario_from({**TABLE, "uplink": {"bits": 4.3e9}, "policy": policy})
+    with pytest.raises(InputError, match=r"in 2 rounds 'lyapunov' .* draws nobody, so there is no"):
+        simulate(scenario, parameters=650, rounds=2)

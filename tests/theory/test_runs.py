@@ -1,8 +1,10 @@
+import sys
+
 import numpy as np
 import pytest
 from tests.runs.report_runs import as_of_an_earlier_version
 
-from fedsched.errors import InputError, RunLogError
+from fedsched.errors import InputError, MissingExtraError, RunLogError
 from fedsched.learning.dataset import load_dataset
 from fedsched.learning.partition import Partition, index_by_class
 from fedsched.runs.experiment import run
@@ -110,3 +112,9 @@ def test_a_packed_copy_is_said_to_hold_no_models(folder, tmp_path):
     pack_run(folder, tmp_path / "packed")
     with pytest.raises(RunLogError, match="is a packed copy, which holds no models"):
         bound_of_run(tmp_path / "packed")
+
+
+def test_a_bound_without_torch_is_a_sentence(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError, match=r"gradients of a run needs .*fedsched\[torch\]"):
+        bound_of_run(folder)

@@ -4,6 +4,7 @@ Names of folders and values of manifests come from strangers. A control characte
 move the cursor, forge lines, or set the title of the window.
 """
 
+import codecs
 import io
 import re
 import sys
@@ -34,9 +35,12 @@ class _Cleaned(io.TextIOWrapper):
     """A stream to the same place as another, through which only clean text goes."""
 
     def __init__(self, plain: io.TextIOWrapper) -> None:
+        # A stream of ASCII would be passed by: click takes it for a mistake and opens its own. So
+        # it is called UTF-8, of which it gets the letters of ASCII alone.
+        self._ascii = codecs.lookup(plain.encoding).name == "ascii"
         super().__init__(
             plain.buffer,
-            encoding=plain.encoding,
+            encoding="utf-8" if self._ascii else plain.encoding,
             errors=plain.errors,
             line_buffering=True,
             write_through=True,
@@ -44,7 +48,10 @@ class _Cleaned(io.TextIOWrapper):
         self.plain = plain
 
     def write(self, text: str, /) -> int:
-        super().write(clean(text))
+        letters = clean(text)
+        if self._ascii:
+            letters = letters.encode("ascii", self.errors or "strict").decode("ascii")
+        super().write(letters)
         return len(text)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.errors import require
 from fedsched.learning.dataset import Dataset, load_dataset
 from fedsched.learning.partition import Partition, index_by_class
 
@@ -56,6 +57,7 @@ class TrainerSpec:
         """Load the data, make the model and bring them together. Imports torch."""
         dataset, partition = self.data()
         # Late, so that a mistake in the data shows before torch is loaded.
+        require("torch", extra="torch", purpose="training")
         from fedsched.learning.local import LocalTrainer
         from fedsched.learning.models import build_model
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedsched.core.checks import finite_array, whole_number
 from fedsched.errors import InputError
 from fedsched.policies.base import AbstractPolicy, Need, PolicyState, nobody
+from fedsched.policies.designs import MOST_DRAWS
 from fedsched.policies.powers import AbstractPower
 from fedsched.policies.system import System, reachable_gains
 from fedsched.values import (
@@ -72,7 +73,7 @@ class AbstractChoicePolicy(AbstractPolicy):
     power: AbstractPower
 
     def __post_init__(self) -> None:
-        whole_number("draws", self.draws)
+        whole_number("draws", self.draws, most=MOST_DRAWS)
 
     @property
     def system(self) -> System:

@@ -26,6 +26,7 @@ from fedsched.values import Cohort, PerDevice
 
 __all__ = [
     "DESIGNS",
+    "MOST_DRAWS",
     "AbstractDesign",
     "FixedSize",
     "FullCensus",
@@ -33,6 +34,8 @@ __all__ = [
     "WithReplacement",
     "make_design",
 ]
+
+MOST_DRAWS = 10**8  # each takes a number of memory; far beyond any round that is of use
 
 
 class AbstractDesign(ABC):
@@ -72,7 +75,7 @@ class WithReplacement(AbstractDesign):
     draws: int
 
     def __post_init__(self) -> None:
-        whole_number("draws", self.draws)
+        whole_number("draws", self.draws, most=MOST_DRAWS)
 
     def solve(self, price: PerDevice, weight: float | PerDevice, floor: float) -> Solution:
         """The global minimum over the simplex of draw probabilities."""

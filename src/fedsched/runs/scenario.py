@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import reprlib
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,7 @@ __all__ = [
     "differences",
     "run_name",
     "scenario_from",
+    "shown",
 ]
 
 
@@ -239,10 +241,22 @@ def differences(there: Mapping[str, Any], here: Scenario) -> Iterator[tuple[str,
                 yield section, name, before, after
 
 
+def shown(given: Any) -> str:
+    """A value of a file as errors show it: not all of it if it is long, or tables within tables.
+
+    Example:
+        >>> shown({"a": {"b": {"c": {"d": 1}}}})
+        "{'a': {'b': {'c': {...}}}}"
+    """
+    short = reprlib.Repr()
+    short.maxlevel, short.maxstring, short.maxother = 3, 200, 200
+    return short.repr(given)
+
+
 def checked_section(given: Any, where: str) -> Any:
     """The section, refused unless it is one."""
     if not isinstance(given, Mapping):
-        raise InputError(f"{where} must be a section, [{where}], got {given!r}")
+        raise InputError(f"{where} must be a section, [{where}], got {shown(given)}")
     return given
 
 
@@ -274,6 +288,8 @@ def _value(given: Any, wanted: Any, where: str) -> Any:
             return float(given)
         except OverflowError:
             raise InputError(f"{where} must be a number below 1e308, got a larger one") from None
+    if isinstance(given, str) and "\0" in given:
+        raise InputError(f"{where} must be a text without NUL, which no name has, got {given!r}")
     if any(type(given) is option for option in options):
         return given
     if isinstance(given, list) and any(typing.get_origin(option) is tuple for option in options):
@@ -281,4 +297,4 @@ def _value(given: Any, wanted: Any, where: str) -> Any:
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
     listed = ["a list of them"] if any(typing.get_origin(each) is tuple for each in options) else []
     allowed = " or ".join([*(names[each] for each in options if each in names), *listed])
-    raise InputError(f"{where} must be {allowed}, got {given!r}")
+    raise InputError(f"{where} must be {allowed}, got {shown(given)}")

@@ -1,6 +1,5 @@
 """Scenario files: TOML in, scenarios out; a ``[sweep]`` makes many of one."""
 
-import copy
 import itertools
 import tomllib
 from collections.abc import Mapping
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.runs.scenario import Scenario, checked_section, scenario_from
+from fedsched.runs.scenario import Scenario, checked_section, scenario_from, shown
 
 __all__ = ["expand", "is_sweep", "load_scenario", "load_scenarios"]
 
@@ -89,7 +88,11 @@ def expand(table: Mapping[str, Any]) -> list[Scenario]:
     swept = _swept(table.get("sweep", {}))
     found: dict[Scenario, None] = {}  # a set that keeps its order
     for values in itertools.product(*swept.values()):
-        each = copy.deepcopy(base)
+        # Sections are all there is to copy: within them a sweep replaces values and changes none.
+        each = {
+            name: dict(section) if isinstance(section, Mapping) else section
+            for name, section in base.items()
+        }
         for name, value in zip(swept, values, strict=True):
             section, _, field_name = name.partition(".")
             checked_section(each.setdefault(section, {}), section)[field_name] = value
@@ -109,10 +112,11 @@ def _swept(sweep: Any) -> dict[str, list[Any]]:
             raise UnknownNameError("sweep", name, [*_SWEPT, "section.field"])
         if twice := named.keys() & flat.keys():
             raise InputError(
-                f"sweep.{name} gives {min(twice)} a second list, {value!r}; name each field once"
+                f"sweep.{name} gives {min(twice)} a second list, {shown(value)}; name each field "
+                "once"
             )
         flat |= named
     for name, value in flat.items():
         if not isinstance(value, list) or not value:
-            raise InputError(f"sweep.{name} must be a list of values, got {value!r}")
+            raise InputError(f"sweep.{name} must be a list of values, got {shown(value)}")
     return flat

@@ -188,6 +188,12 @@ def simulate(scenario: Scenario, *, parameters: int, rounds: int) -> Candidate:
             f"policy.kind: {scenario.policy.kind!r} chooses without chance, so there is no 1/q to "
             "predict from; name a policy that draws, such as lyapunov or uniform"
         )
+    if not airtime_s:
+        raise InputError(
+            f"rounds: in {rounds} rounds {scenario.policy.kind!r} ({scenario.policy.design}, "
+            f"lambda = {scenario.policy.lam:g}) draws nobody, so there is no time to predict from; "
+            "simulate more rounds"
+        )
     summary = tally.summary()
     return Candidate(
         policy=scenario.policy,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.core.checks import whole_number
-from fedsched.errors import InputError, RunLogError
+from fedsched.errors import InputError, RunLogError, require
 from fedsched.radio import make_channel
 from fedsched.randomness import stream
 from fedsched.rounds import Training, train
@@ -201,6 +201,7 @@ def _check_bounded(scenario: Scenario) -> None:
 def _measured(
     log: RunLog, scenario: Scenario, q: Values, replay_every: int | None, devices: int, batches: int
 ) -> RunBound:
+    require("torch", extra="torch", purpose="measuring the gradients of a run")
     from fedsched.learning.constants import estimate_constants, measure_gradient
     from fedsched.learning.models import build_model, flatten
 
