@@ -20,7 +20,10 @@ def pack(*arguments):
 def test_a_packed_run_reads_the_same_and_has_no_model(tmp_path):
     write_grid(tmp_path / "runs", seeds=(1, 2))
     said = pack(tmp_path / "runs", "--out", tmp_path / "small").output
-    assert said.startswith("wrote 8 runs to")
+    assert "wrote 8 runs to" in said
+    assert "not verified: 8 runs without a checksum" in said
+    again = pack(tmp_path / "small", "--out", tmp_path / "smaller").output
+    assert again.startswith("wrote 8 runs to")  # copies have checksums
     for folder in (tmp_path / "runs").iterdir():
         whole, small = read_run(folder), read_run(tmp_path / "small" / folder.name)
         assert small.table.column_names == whole.table.column_names

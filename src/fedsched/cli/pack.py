@@ -46,6 +46,9 @@ def command(runs: tuple[str, ...], out: str, resumable: bool) -> None:
     for run in found.runs:
         pack_run(run.log.folder, target / run.log.folder.name, resumable=resumable)
     size = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
+    if bare := sum(not run.log.verified for run in found.runs):
+        why = "of an earlier version, or before their first checkpoint"
+        click.echo(f"not verified: {bare} runs without a checksum ({why})", err=True)
     click.echo(f"wrote {len(found.runs)} runs to {out}, {size / 1e6:.1f} MB there in all")
 
 
