@@ -12,7 +12,7 @@ import pytest
 from scipy import integrate, special
 
 from fedsched.errors import InputError
-from fedsched.learning.aggregation import aggregate
+from fedsched.learning.aggregation import Update, WeightedSum
 from fedsched.learning.compression import (
     KINDS,
     Dithered,
@@ -326,7 +326,8 @@ def test_a_weighted_sum_of_compressed_updates_is_unbiased_over_coins_and_compres
             )
             for n in cohort
         )
-        steps[t] = aggregate(zero, received).parameters
+        given = (Update(0, weight, delta) for weight, delta in received)
+        steps[t] = WeightedSum().step(zero, {}, given).parameters
     error = steps.std(axis=0) / np.sqrt(rounds)
     assert (np.abs(steps.mean(axis=0) - updates.mean(axis=0)) <= 5 * error).all()
 

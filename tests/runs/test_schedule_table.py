@@ -3,7 +3,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from fedsched.results import schedule_table
 from pyarrow import parquet
 
 from fedsched.core.uplink import PAPER_UPLINK
@@ -11,6 +10,7 @@ from fedsched.errors import InputError
 from fedsched.policies import make_policy
 from fedsched.radio import Intermittent, Rayleigh
 from fedsched.rounds import schedule
+from fedsched.runs import schedule_table
 from fedsched.runs.schedule_table import write_schedule
 
 DEVICES = 4
