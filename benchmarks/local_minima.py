@@ -11,9 +11,9 @@ import numpy as np
 
 from benchmarks.problems import LAM, RoundProblem
 from benchmarks.rivals import solve_with_pymanopt
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.radio import make_channel
 from fedsched.randomness import stream
+from fedsched.solve.uplink import PAPER_UPLINK
 
 DEVICES, ROUNDS, SEED = 100, 2_000, 1
 BUDGET_W = 1.0

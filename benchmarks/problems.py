@@ -5,13 +5,13 @@ from itertools import islice
 
 import numpy as np
 
-from fedsched.core.power import optimal_power
-from fedsched.core.probabilities import optimal_probabilities
-from fedsched.core.solution import Solution
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.policies import make_policy
 from fedsched.radio import make_channel
 from fedsched.rounds import Air, ScheduleState, schedule, start
+from fedsched.solve.power import optimal_power
+from fedsched.solve.probabilities import optimal_probabilities
+from fedsched.solve.solution import Solution
+from fedsched.solve.uplink import PAPER_UPLINK
 from fedsched.values import PerDevice
 
 V = 100.0

@@ -13,12 +13,12 @@ from fedsched.analysis.envelope import envelope
 from fedsched.analysis.groups import group_runs, mean_reach
 from fedsched.analysis.times import times_to_targets
 from fedsched.cli.times import _gain
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.paper.scales import make_scale
 from fedsched.paper.targets import TARGETS
 from fedsched.runs.assembly import schedule_of
 from fedsched.runs.runlog import read_run
 from fedsched.runs.scenario import run_name, scenario_from
+from fedsched.solve.uplink import PAPER_UPLINK
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / "results" / "cifar10"

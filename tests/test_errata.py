@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from fedsched.analysis.tally import ScheduleTally
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.policies import make_policy
 from fedsched.radio import make_channel
 from fedsched.rounds import schedule
+from fedsched.solve.uplink import PAPER_UPLINK
 
 ROOT = Path(__file__).parent.parent
 ROUNDS = 300

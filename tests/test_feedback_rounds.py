@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.learning.aggregation import make_aggregator
 from fedsched.learning.pool import AbstractTrainingPool
@@ -18,6 +17,7 @@ from fedsched.radio import Rayleigh
 from fedsched.rounds import Air, Training, schedule, train
 from fedsched.runs import experiment
 from fedsched.runs.scenario import scenario_from
+from fedsched.solve.uplink import PAPER_UPLINK
 
 DEVICES = 8
 CHANNEL = Rayleigh(np.linspace(0.5, 2.0, DEVICES))

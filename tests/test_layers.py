@@ -15,7 +15,7 @@ ENTRY_POINTS = ("cli", "flower")
 #
 #   errors, randomness, values, files,
 #   imports, archives, clock                      what all parts share
-#   core                                          numerics alone
+#   solve                                         numerics alone
 #   radio                                         channels, traces, access
 #   policies                                      budgets, designs and who takes part, over a radio
 #   learning                                      data, models, local steps, aggregators
@@ -25,23 +25,24 @@ ENTRY_POINTS = ("cli", "flower")
 #   views                                         figures and pages of what the analysis found
 #   theory  paper                                 ask of many runs
 #   cli  flower                                   on top
-FOUNDATION = {"errors", "values", "randomness", "files", "imports", "archives", "clock"}
+FOUNDATION = {"errors", "checks", "values", "randomness", "files", "imports", "archives", "clock"}
 ALLOWED = {
     "errors": set(),
+    "checks": {"errors"},
     "randomness": {"errors"},
     "values": {"errors", "randomness"},
     "files": {"errors"},
     "imports": {"errors"},
     "archives": {"errors"},
     "clock": set(),
-    "core": {"errors", "values"},
-    "radio": {"core", *FOUNDATION},
-    "policies": {"core", *FOUNDATION, "radio"},
-    "learning": {"core", *FOUNDATION},
-    "rounds": {"core", *FOUNDATION, *LAYERS},
-    "runs": {"core", *FOUNDATION, *LAYERS, "rounds"},
-    "analysis": {"core", *FOUNDATION, "runs.runlog", "runs.manifest"},
-    "views": {"core", *FOUNDATION, "analysis"},
+    "solve": {"errors", "checks", "values"},
+    "radio": {"solve", *FOUNDATION},
+    "policies": {"solve", *FOUNDATION, "radio"},
+    "learning": {"solve", *FOUNDATION},
+    "rounds": {"solve", *FOUNDATION, *LAYERS},
+    "runs": {"solve", *FOUNDATION, *LAYERS, "rounds"},
+    "analysis": {"solve", *FOUNDATION, "runs.runlog", "runs.manifest"},
+    "views": {"solve", *FOUNDATION, "analysis"},
 }
 # Who may import torch when it is itself imported.
 TORCH_AT_ONCE = {"learning", "flower"}
@@ -131,7 +132,7 @@ def test_no_module_reaches_across_or_up():
 
 
 def test_the_slow_twin_knows_nothing_of_the_fast_code():
-    twin = {f"fedsched.core.{name}" for name in ("reference", "reference_draws", "brute_force")}
+    twin = {f"fedsched.solve.{name}" for name in ("reference", "reference_draws", "brute_force")}
     sources = {module: path.read_text(encoding="utf-8") for module, path in modules()}
     known = {
         imported
@@ -139,7 +140,7 @@ def test_the_slow_twin_knows_nothing_of_the_fast_code():
         for imported, _ in package_imports(ast.parse(sources[module]), frozenset())
     }
     assert known <= twin | {"fedsched.errors", "fedsched.values"}
-    assert "fedsched.core.reference" in known
+    assert "fedsched.solve.reference" in known
 
 
 def test_every_layer_is_looked_at():
@@ -150,8 +151,8 @@ def test_every_layer_is_looked_at():
 @pytest.mark.parametrize(
     ("module", "source", "sentence"),
     [
-        ("fedsched.core.power", "import fedsched.randomness", "imports fedsched.randomness"),
-        ("fedsched.core.power", "from fedsched.radio import record", "imports fedsched.radio"),
+        ("fedsched.solve.power", "import fedsched.randomness", "imports fedsched.randomness"),
+        ("fedsched.solve.power", "from fedsched.radio import record", "imports fedsched.radio"),
         ("fedsched.radio.trace", "from fedsched.runs.runlog import x", "fedsched.runs.runlog"),
         ("fedsched.radio", "from fedsched import policies", "imports fedsched.policies"),
         ("fedsched.runs.runlog", "from fedsched import schedule", "imports fedsched"),
@@ -172,7 +173,7 @@ def test_every_layer_is_looked_at():
             "imports torch",
         ),
         ("fedsched.runs.scenario", "class A:\n  import torch", "imports torch"),
-        ("fedsched.core.power", "from . import checks", "imports relatively"),
+        ("fedsched.solve.power", "from . import checks", "imports relatively"),
         ("fedsched.errors", "import fedsched.values", "imports fedsched.values"),
     ],
 )
@@ -185,10 +186,10 @@ def test_an_import_that_breaks_the_layers_is_refused(module, source, sentence):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("fedsched.core.power", "from fedsched.core.checks import positive_number"),
-        ("fedsched.core.power", "from fedsched.errors import InputError\nimport numpy"),
+        ("fedsched.solve.power", "from fedsched.checks import positive_number"),
+        ("fedsched.solve.power", "from fedsched.errors import InputError\nimport numpy"),
         ("fedsched.radio", "from fedsched.radio.trace import Trace"),
-        ("fedsched.policies", "from fedsched.core.uplink import Uplink"),
+        ("fedsched.policies", "from fedsched.solve.uplink import Uplink"),
         ("fedsched.rounds", "from fedsched.radio import Trace\nimport fedsched.policies"),
         ("fedsched.learning.models", "import torch\nfrom torch import nn"),
         ("fedsched.analysis.groups", "from fedsched.runs.runlog import RunLog"),

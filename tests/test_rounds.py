@@ -3,11 +3,11 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError
 from fedsched.policies import AbstractPolicy, make_policy
 from fedsched.radio import Floored, GaussMarkov, Intermittent, Rayleigh, Trace, make_channel
 from fedsched.rounds import Air, ScheduleState, schedule, start
+from fedsched.solve.uplink import PAPER_UPLINK
 from fedsched.values import Cohort, Decision, Plan
 
 DEVICES = 15

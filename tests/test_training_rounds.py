@@ -6,12 +6,12 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.updates import Evaluation, LocalUpdate
 from fedsched.policies import make_policy
 from fedsched.radio import Rayleigh, Trace
 from fedsched.rounds import Air, Training, scheduled_rounds, train
+from fedsched.solve.uplink import PAPER_UPLINK
 
 DEVICES = 8
 

@@ -20,14 +20,6 @@ import importlib.util
 import typing
 
 if typing.TYPE_CHECKING:
-    from fedsched.core.power import optimal_power
-    from fedsched.core.probabilities import (
-        fixed_size_probabilities,
-        independent_probabilities,
-        optimal_probabilities,
-    )
-    from fedsched.core.solution import Solution, Status
-    from fedsched.core.uplink import PAPER_UPLINK, Uplink
     from fedsched.errors import FedschedError
     from fedsched.policies import AbstractPolicy, make_policy
     from fedsched.policies.designs import AbstractDesign, make_design
@@ -37,6 +29,14 @@ if typing.TYPE_CHECKING:
     from fedsched.rounds import schedule
     from fedsched.runs.scenario import Scenario
     from fedsched.runs.scenario_file import load_scenario
+    from fedsched.solve.power import optimal_power
+    from fedsched.solve.probabilities import (
+        fixed_size_probabilities,
+        independent_probabilities,
+        optimal_probabilities,
+    )
+    from fedsched.solve.solution import Solution, Status
+    from fedsched.solve.uplink import PAPER_UPLINK, Uplink
     from fedsched.values import Cohort, Decision, Observation, Plan, ScheduledRound
 
 __all__ = [
@@ -69,14 +69,14 @@ __all__ = [
 # Where each name lives. It is imported when it is first used: `fedsched --help` and a worker that
 # needs one part do not wait for all of them.
 _HOME = {
-    "fedsched.core.power": ("optimal_power",),
-    "fedsched.core.probabilities": (
+    "fedsched.solve.power": ("optimal_power",),
+    "fedsched.solve.probabilities": (
         "fixed_size_probabilities",
         "independent_probabilities",
         "optimal_probabilities",
     ),
-    "fedsched.core.solution": ("Solution", "Status"),
-    "fedsched.core.uplink": ("PAPER_UPLINK", "Uplink"),
+    "fedsched.solve.solution": ("Solution", "Status"),
+    "fedsched.solve.uplink": ("PAPER_UPLINK", "Uplink"),
     "fedsched.errors": ("FedschedError",),
     "fedsched.values": ("Cohort", "Decision", "Observation", "Plan", "ScheduledRound"),
     "fedsched.runs.scenario": ("Scenario",),

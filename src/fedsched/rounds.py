@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.learning.aggregation import (
     AbstractAggregator,
@@ -27,6 +26,7 @@ from fedsched.policies.pricing import queues_in
 from fedsched.radio import AbstractChannel, ChannelState
 from fedsched.radio.access import TDMA, AbstractAccess
 from fedsched.randomness import Luck, stream
+from fedsched.solve.uplink import Uplink
 from fedsched.values import (
     NO_ANSWERS,
     Answers,

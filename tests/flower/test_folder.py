@@ -8,12 +8,12 @@ import pytest
 from flwr.serverapp.strategy import FedAdam
 from tests.flower.loopback import MODEL, Loopback, arrays, run, same
 
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError
 from fedsched.flower import folder as module
 from fedsched.flower.folder import RunFolder
 from fedsched.policies import make_policy
 from fedsched.runs.checkpoint import read_checkpoint
+from fedsched.solve.uplink import PAPER_UPLINK
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.flower.present import grown, merged, part_of, schedule_present
 from fedsched.policies import make_policy, policy_names
+from fedsched.solve.uplink import PAPER_UPLINK
 
 
 def marked(policy, devices):

@@ -28,7 +28,6 @@ from tests.flower.loopback import (
 )
 
 from fedsched.cli.report import command
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError
 from fedsched.flower import ChannelStrategy
 from fedsched.flower import present as present_module
@@ -38,6 +37,7 @@ from fedsched.flower.protocol import CHANNEL_QUERY
 from fedsched.policies import make_policy, policy_names
 from fedsched.runs.checkpoint import read_checkpoint
 from fedsched.runs.runlog import read_run
+from fedsched.solve.uplink import PAPER_UPLINK
 
 FLOATS = ("net.0.weight", "net.0.bias")
 COUNTER = "net.1.num_batches_tracked"

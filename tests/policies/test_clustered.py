@@ -7,7 +7,6 @@ import pytest
 from tests.policies import slow_twins
 from tests.policies.observing import observed
 
-from fedsched.core.uplink import Uplink
 from fedsched.policies import make_policy
 from fedsched.policies.clustered import (
     _angles,
@@ -17,6 +16,7 @@ from fedsched.policies.clustered import (
 )
 from fedsched.policies.ward import ward_groups
 from fedsched.randomness import stream
+from fedsched.solve.uplink import Uplink
 from fedsched.values import Experience
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)

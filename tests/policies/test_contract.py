@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from tests.policies.observing import answered, observed
 
-from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.policies import (
     POLICIES,
@@ -18,6 +17,7 @@ from fedsched.policies import (
     policy_info,
 )
 from fedsched.randomness import stream
+from fedsched.solve.uplink import Uplink
 from fedsched.values import Experience
 
 DEVICES, DRAWS, DIMENSION = 12, 4, 5

@@ -4,7 +4,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.policies import make_policy
 from fedsched.policies.designs import (
@@ -15,6 +14,7 @@ from fedsched.policies.designs import (
     make_design,
 )
 from fedsched.randomness import stream
+from fedsched.solve.uplink import PAPER_UPLINK
 
 COHORTS = 20_000
 STANDARD_ERRORS = 5.0

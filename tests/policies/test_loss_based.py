@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tests.policies.observing import answered, observed
 
-from fedsched.core.uplink import Uplink
 from fedsched.policies import make_policy
 from fedsched.policies.loss_based import ActiveFL
+from fedsched.solve.uplink import Uplink
 from fedsched.values import NO_ANSWERS, Experience
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)

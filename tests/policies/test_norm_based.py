@@ -2,8 +2,6 @@ import numpy as np
 import pytest
 from tests.policies.observing import answered, observed
 
-from fedsched.core.uplink import Uplink
-from fedsched.core.waterfill import waterfill
 from fedsched.errors import InputError
 from fedsched.policies import make_policy
 from fedsched.policies.norm_based import (
@@ -12,6 +10,8 @@ from fedsched.policies.norm_based import (
     optimal_sampling_probabilities,
 )
 from fedsched.randomness import stream
+from fedsched.solve.uplink import Uplink
+from fedsched.solve.waterfill import waterfill
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
 

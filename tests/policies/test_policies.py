@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from tests.policies.observing import observed, system
 
-from fedsched.core.power import optimal_power
-from fedsched.core.uplink import PAPER_UPLINK, Uplink
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.policies import POLICIES, Full, Lyapunov, Uniform, make_policy
 from fedsched.policies.designs import FixedSize, Independent, WithReplacement
 from fedsched.randomness import stream
+from fedsched.solve.power import optimal_power
+from fedsched.solve.uplink import PAPER_UPLINK, Uplink
 
 DEVICES = 12
 # A lower peak than the paper's, so that queues settle within a few hundred rounds.

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from tests.policies.observing import observed, system
 
-from fedsched.core.power import optimal_power
-from fedsched.core.uplink import PAPER_UPLINK, Uplink
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.policies import AveragePower, Lyapunov, make_policy, make_power
 from fedsched.policies.designs import Independent
 from fedsched.policies.powers import AbstractPower, ExactPower, QueuePower
 from fedsched.policies.pricing import Pricing
 from fedsched.randomness import stream
+from fedsched.solve.power import optimal_power
+from fedsched.solve.uplink import PAPER_UPLINK, Uplink
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from tests.policies.observing import observed, system
 
-from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.policies import make_policy, make_power
 from fedsched.policies.wireless_rules import (
@@ -15,6 +14,7 @@ from fedsched.policies.wireless_rules import (
     deadline_greedy,
 )
 from fedsched.randomness import stream
+from fedsched.solve.uplink import Uplink
 from fedsched.values import Experience
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError
 from fedsched.runs.assembly import policy_of, trainer_spec_of
 from fedsched.runs.scenario import scenario_from
+from fedsched.solve.uplink import PAPER_UPLINK
 
 
 @pytest.mark.parametrize(

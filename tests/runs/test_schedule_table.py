@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError
 from fedsched.policies import make_policy
 from fedsched.radio import Intermittent, Rayleigh
 from fedsched.rounds import schedule
 from fedsched.runs import schedule_table
 from fedsched.runs.schedule_table import write_schedule
+from fedsched.solve.uplink import PAPER_UPLINK
 
 DEVICES = 4
 COLUMNS = ["round", "device", "gain", "queue", "probability", "power_w", "selected", "weight",

@@ -3,11 +3,11 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError
 from fedsched.policies import make_policy
 from fedsched.radio import make_channel
 from fedsched.rounds import schedule
+from fedsched.solve.uplink import PAPER_UPLINK
 from fedsched.theory import drift_constant, optimality_gap, power_excess, power_excess_of_queue
 
 ROUNDS, DEVICES = 300, 20

@@ -6,11 +6,11 @@ import pytest
 
 from fedsched.analysis.curves import Curve
 from fedsched.analysis.tally import ScheduleTally
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError
 from fedsched.policies import make_policy
 from fedsched.radio import Trace, make_channel
 from fedsched.rounds import schedule
+from fedsched.solve.uplink import PAPER_UPLINK
 from fedsched.views.figures import PALETTE, accuracy_figure, save_figure, schedule_figure
 
 

@@ -13,8 +13,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from fedsched.analysis.curves import Curve, curve_of, training_loss
+from fedsched.checks import whole_number
 from fedsched.clock import elapsed_s
-from fedsched.core.checks import whole_number
 from fedsched.errors import UnknownNameError
 from fedsched.runs.runlog import RunLog
 

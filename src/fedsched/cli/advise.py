@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from fedsched.analysis.arrival import IN_A_ROW, InARow
+from fedsched.checks import positive_number, whole_number
 from fedsched.cli.output import print_json, print_table, track
-from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.files import output_path
 from fedsched.runs.scenario import Scenario, scenario_from

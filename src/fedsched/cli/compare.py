@@ -9,9 +9,8 @@ import click
 import numpy as np
 
 from fedsched.analysis.arrival import ACCURACY
+from fedsched.checks import whole_number
 from fedsched.cli.output import end_with, print_json, print_table, run_each
-from fedsched.core.checks import whole_number
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.files import output_folder
 from fedsched.policies import policy_info, policy_names
@@ -19,6 +18,7 @@ from fedsched.runs.engines import Job
 from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, scenario_from
 from fedsched.runs.scenario_file import load_scenario
+from fedsched.solve.uplink import PAPER_UPLINK
 from fedsched.views.report import write_report
 
 __all__ = ["command", "comparison_row"]

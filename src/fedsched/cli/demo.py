@@ -10,13 +10,13 @@ import click
 from fedsched.analysis.arrival import ACCURACY, IN_A_ROW
 from fedsched.analysis.curves import curve_of
 from fedsched.analysis.speedup import speedup
+from fedsched.checks import whole_number
 from fedsched.cli.output import print_json, print_table, run_all
-from fedsched.core.checks import whole_number
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.files import output_folder
 from fedsched.runs.engines import Job
 from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, scenario_from
+from fedsched.solve.uplink import PAPER_UPLINK
 from fedsched.views.figures import accuracy_figure, save_figure
 from fedsched.views.report import write_report
 

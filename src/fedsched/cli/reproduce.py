@@ -12,8 +12,8 @@ import click
 
 from fedsched.analysis.curves import curve_of
 from fedsched.analysis.groups import group_runs
+from fedsched.checks import whole_number
 from fedsched.cli.output import run_all, track
-from fedsched.core.checks import whole_number
 from fedsched.errors import InputError, UnknownNameError, require
 from fedsched.files import atomic_path, output_folder
 from fedsched.paper.scales import SCALES, Scale, make_scale

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from fedsched.analysis.curves import training_loss
+from fedsched.checks import whole_number
 from fedsched.cli.output import end_with, live_progress, print_table, run_each
 from fedsched.clock import elapsed_s
-from fedsched.core.checks import whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.files import output_folder
 from fedsched.runs.engines import ENGINES, Job, check_engine

@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from fedsched.analysis.tally import ScheduleTally
+from fedsched.checks import whole_number
 from fedsched.cli.output import print_json, print_table, track
-from fedsched.core.checks import whole_number
-from fedsched.core.uplink import PAPER_UPLINK, Uplink
 from fedsched.files import output_path
 from fedsched.policies import (
     POLICIES,
@@ -26,6 +25,7 @@ from fedsched.policies.pricing import STARTS
 from fedsched.radio import CHANNELS, AbstractChannel, make_channel
 from fedsched.rounds import schedule
 from fedsched.runs.schedule_table import SUFFIXES, write_schedule
+from fedsched.solve.uplink import PAPER_UPLINK, Uplink
 from fedsched.values import ScheduledRound
 from fedsched.views.figures import FIGURE_SUFFIXES, save_figure, schedule_figure
 

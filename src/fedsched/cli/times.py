@@ -20,8 +20,8 @@ from fedsched.analysis.collect import collect_runs
 from fedsched.analysis.groups import group_runs
 from fedsched.analysis.speedup import Speedup
 from fedsched.analysis.times import Row, times_to_targets
+from fedsched.checks import positive_number
 from fedsched.cli.output import print_json, print_table
-from fedsched.core.checks import positive_number
 from fedsched.errors import InputError
 from fedsched.runs.runlog import RunLog
 

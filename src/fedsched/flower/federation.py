@@ -12,13 +12,13 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedsched.core.uplink import Uplink
 from fedsched.flower.exchange import exchange, reports_in
 from fedsched.flower.fleet import Fleet
 from fedsched.flower.model import Update
 from fedsched.flower.present import grown, merged, part_of, schedule_present
 from fedsched.flower.protocol import CHANNEL_QUERY, FEEDBACK_QUERY, RECORD, Records
 from fedsched.policies import AbstractPolicy, Need, PolicyState
+from fedsched.solve.uplink import Uplink
 from fedsched.values import Experience, PerDevice, ScheduledRound
 
 __all__ = ["FederationState", "Scheduler"]

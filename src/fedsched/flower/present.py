@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.uplink import Uplink
 from fedsched.policies import AbstractPolicy, PolicyState
 from fedsched.policies.base import nobody
 from fedsched.radio import AbstractMemorylessChannel
 from fedsched.rounds import Air, Measure, ScheduleState, schedule_round
+from fedsched.solve.uplink import Uplink
 from fedsched.values import PerDevice, ScheduledRound, spread
 
 __all__ = ["grown", "merged", "part_of", "schedule_present"]

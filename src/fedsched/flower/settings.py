@@ -8,11 +8,11 @@ from typing import Any
 
 from flwr.serverapp.strategy import FedAvg
 
-from fedsched.core.checks import positive_number, whole_number
-from fedsched.core.uplink import PAPER_UPLINK, Uplink
+from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.flower.model import Arrays
 from fedsched.policies import AbstractPolicy, make_policy
+from fedsched.solve.uplink import PAPER_UPLINK, Uplink
 
 __all__ = ["Settings"]
 

@@ -18,7 +18,6 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
 from numpy.typing import NDArray
 
-from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.flower.exchange import content_of, exchange
 from fedsched.flower.federation import FederationState, Scheduler
@@ -36,6 +35,7 @@ from fedsched.flower.protocol import (
 from fedsched.flower.settings import Settings
 from fedsched.policies import AbstractPolicy
 from fedsched.randomness import stream
+from fedsched.solve.uplink import Uplink
 from fedsched.values import ScheduledRound, TrainedRound
 
 __all__ = ["ChannelStrategy"]

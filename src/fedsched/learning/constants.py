@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedsched.core.checks import whole_number
+from fedsched.checks import whole_number
 from fedsched.learning.dataset import Dataset
 from fedsched.learning.local import minibatches
 from fedsched.learning.models import load_flat

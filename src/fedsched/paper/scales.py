@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedsched.analysis.arrival import IN_A_ROW, ArrivalProtocol, InARow
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.solve.uplink import PAPER_UPLINK
 
 __all__ = ["SCALES", "Scale", "make_scale"]
 

@@ -10,7 +10,6 @@ from fedsched.analysis.arrival import Reach
 from fedsched.analysis.envelope import envelope
 from fedsched.analysis.groups import Group, mean_reach, paired_speedup
 from fedsched.analysis.tally import ScheduleTally
-from fedsched.core.uplink import PAPER_UPLINK
 from fedsched.paper import drawing, published
 from fedsched.paper.scales import Scale
 from fedsched.policies import make_policy
@@ -18,6 +17,7 @@ from fedsched.radio import make_channel
 from fedsched.rounds import schedule
 from fedsched.runs.scenario import Scenario
 from fedsched.runs.scenario_file import expand
+from fedsched.solve.uplink import PAPER_UPLINK
 
 __all__ = ["TARGETS", "Product", "Target"]
 

@@ -11,9 +11,9 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from fedsched.core.checks import positive_number
-from fedsched.core.power import power_unchecked
-from fedsched.core.uplink import Uplink
+from fedsched.checks import positive_number
+from fedsched.solve.power import power_unchecked
+from fedsched.solve.uplink import Uplink
 from fedsched.values import PerDevice, Plan
 
 __all__ = ["AbstractBudget", "AveragePower"]
@@ -78,7 +78,7 @@ class AveragePower(AbstractBudget):
         Here :math:`x = 1 + g P / N_0` and :math:`c = V \lambda \ell / B`.
 
         Example:
-            >>> from fedsched.core.power import optimal_power
+            >>> from fedsched.solve.power import optimal_power
             >>> z = AveragePower(1.0).queue_for(np.array([2.0]), 5.0, cost=10.0, noise=1.0)
             >>> optimal_power([2.0], z, cost=10.0, noise=1.0, max_power=100.0).round(12)
             array([5.])

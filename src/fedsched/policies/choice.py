@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.checks import finite_array, whole_number
+from fedsched.checks import finite_array, whole_number
 from fedsched.errors import InputError
 from fedsched.policies.base import AbstractPolicy, Need, PolicyState, nobody
 from fedsched.policies.designs import MOST_DRAWS

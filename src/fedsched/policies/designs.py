@@ -14,14 +14,14 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.checks import whole_number
-from fedsched.core.probabilities import (
+from fedsched.checks import whole_number
+from fedsched.errors import InputError, UnknownNameError
+from fedsched.solve.probabilities import (
     fixed_size_probabilities,
     independent_probabilities,
     optimal_probabilities,
 )
-from fedsched.core.solution import Solution
-from fedsched.errors import InputError, UnknownNameError
+from fedsched.solve.solution import Solution
 from fedsched.values import Cohort, PerDevice
 
 __all__ = [

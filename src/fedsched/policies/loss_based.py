@@ -7,7 +7,7 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.checks import positive_number, whole_number
+from fedsched.checks import positive_number, whole_number
 from fedsched.errors import UnknownNameError
 from fedsched.policies.base import Need, PolicyState
 from fedsched.policies.choice import (

@@ -4,14 +4,14 @@ import logging
 from dataclasses import dataclass
 from typing import final
 
-from fedsched.core.checks import positive_number, whole_number
-from fedsched.core.solution import Status
+from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.policies.base import AbstractPolicy, PolicyState, nobody
 from fedsched.policies.designs import AbstractDesign
 from fedsched.policies.powers import AbstractPower
 from fedsched.policies.pricing import Pricing, Queues
 from fedsched.policies.system import System, reachable_gains
+from fedsched.solve.solution import Status
 from fedsched.values import Decision, Observation, PerDevice, Plan, spread
 
 __all__ = ["Lyapunov"]

@@ -6,8 +6,7 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.checks import positive_number
-from fedsched.core.waterfill import waterfill
+from fedsched.checks import positive_number
 from fedsched.errors import InputError
 from fedsched.policies.base import Need, PolicyState
 from fedsched.policies.choice import (
@@ -22,6 +21,7 @@ from fedsched.policies.successive import (
     inclusion_probabilities,
     successive,
 )
+from fedsched.solve.waterfill import waterfill
 from fedsched.values import Observation, PerDevice, Question
 
 __all__ = [

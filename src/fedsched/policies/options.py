@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedsched.core.checks import positive_number, whole_number
+from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.policies.designs import DESIGNS
 from fedsched.policies.powers import POWERS

@@ -6,7 +6,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from fedsched.core.checks import whole_number
+from fedsched.checks import whole_number
 from fedsched.errors import UnknownNameError
 from fedsched.policies.pricing import Pricing, Queues, State, check_size
 from fedsched.policies.system import System

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.checks import positive_number
+from fedsched.checks import positive_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.policies.system import System
 from fedsched.values import PerDevice, Plan

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any
 
-from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.imports import import_object
 from fedsched.policies.base import AbstractPolicy, Need
@@ -29,6 +28,7 @@ from fedsched.policies.wireless_rules import (
     RoundRobin,
 )
 from fedsched.radio.access import TDMA, AbstractAccess
+from fedsched.solve.uplink import Uplink
 from fedsched.values import PerDevice
 
 __all__ = [
@@ -340,7 +340,7 @@ def make_policy(
         options: the other fields of :class:`PolicyOptions`.
 
     Example:
-        >>> from fedsched.core.uplink import PAPER_UPLINK
+        >>> from fedsched.solve.uplink import PAPER_UPLINK
         >>> make_policy("uniform", uplink=PAPER_UPLINK, draws=10).name
         'uniform'
     """

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.checks import finite_array, whole_number
+from fedsched.checks import finite_array, whole_number
 from fedsched.values import PerDevice
 
 __all__ = ["des_raj_weights", "inclusion_probabilities", "successive"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.checks import finite_array
-from fedsched.core.uplink import Uplink
+from fedsched.checks import finite_array
 from fedsched.errors import InputError
 from fedsched.policies.budgets import AbstractBudget, AveragePower
 from fedsched.radio.access import TDMA, AbstractAccess
+from fedsched.solve.uplink import Uplink
 from fedsched.values import PerDevice, Plan
 
 __all__ = ["System", "reachable_gains"]

@@ -6,7 +6,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from fedsched.core.checks import whole_number
+from fedsched.checks import whole_number
 from fedsched.policies.base import AbstractPolicy, Need, PolicyState, nobody
 from fedsched.policies.designs import AbstractDesign, FullCensus
 from fedsched.policies.powers import AbstractPower, ExactPower

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fedsched.core.checks import whole_number
+from fedsched.checks import whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.radio.channel import AbstractChannel
 from fedsched.radio.fading import GaussMarkov, Nakagami, Rayleigh, Rician

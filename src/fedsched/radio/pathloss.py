@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from fedsched.core.checks import whole_number
+from fedsched.checks import whole_number
 from fedsched.errors import InputError
 from fedsched.radio.channel import (
     AbstractChannel,

@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedsched.core.checks import whole_number
+from fedsched.checks import whole_number
 from fedsched.errors import InputError
 from fedsched.radio.channel import AbstractChannel, ChannelState, as_float64
 from fedsched.radio.trace_files import READERS, WRITERS

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from fedsched.core.uplink import Uplink
 from fedsched.errors import InputError
 from fedsched.learning.aggregation import make_aggregator
 from fedsched.learning.pool import AbstractTrainingPool
@@ -23,6 +22,7 @@ from fedsched.radio import AbstractChannel, Trace, make_channel
 from fedsched.radio.access import make_access
 from fedsched.rounds import Air, Training, scheduled_rounds
 from fedsched.runs.scenario import Scenario
+from fedsched.solve.uplink import Uplink
 from fedsched.values import PerDevice, ScheduledRound
 
 __all__ = [

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-from fedsched.core.checks import whole_number
+from fedsched.checks import whole_number
 from fedsched.errors import FedschedError, InputError, UnknownNameError, require
 from fedsched.runs.checkpoint import rounds_done
 from fedsched.runs.scenario import Scenario

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedsched.core.checks import positive_number, whole_number
+from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.learning.aggregation import AGGREGATORS
 from fedsched.policies import PolicyOptions, policy_names, reads_of

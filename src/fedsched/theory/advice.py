@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from fedsched.analysis.arrival import ACCURACY, ArrivalProtocol, Reach
 from fedsched.analysis.envelope import Segment, envelope
 from fedsched.analysis.tally import ScheduleTally
+from fedsched.checks import positive_number, whole_number
 from fedsched.clock import elapsed_s
-from fedsched.core.checks import positive_number, whole_number
 from fedsched.errors import InputError, require
 from fedsched.policies.designs import make_design
 from fedsched.radio import make_channel

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsched.core.checks import finite_array, positive_number, whole_number
+from fedsched.checks import finite_array, positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
 
 __all__ = [

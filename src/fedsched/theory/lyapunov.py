@@ -13,7 +13,7 @@ may miss the minimum of a round, is 0 here: the minimum is found, with a certifi
 
 import math
 
-from fedsched.core.checks import positive_number, whole_number
+from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError
 
 __all__ = ["drift_constant", "optimality_gap", "power_excess", "power_excess_of_queue"]

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsched.core.checks import finite_array, positive_number, whole_number
+from fedsched.checks import finite_array, positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.theory.bounds import ProblemConstants
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.checks import whole_number
+from fedsched.checks import whole_number
 from fedsched.errors import InputError, RunLogError, require
 from fedsched.radio import make_channel
 from fedsched.randomness import stream

@@ -7,26 +7,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from tests.core.problems import DrawProblem, draw_problems, objective, prices, weights
+from tests.solve.problems import DrawProblem, draw_problems, objective, prices, weights
 
-import fedsched.core.blocks
-from fedsched.core import probabilities
-from fedsched.core.power import optimal_power
-from fedsched.core.probabilities import (
+import fedsched.solve.blocks
+from fedsched.errors import InputError, SolveError
+from fedsched.randomness import stream
+from fedsched.solve import probabilities
+from fedsched.solve.power import optimal_power
+from fedsched.solve.probabilities import (
     fixed_size_probabilities,
     independent_probabilities,
     optimal_probabilities,
 )
-from fedsched.core.reference import (
+from fedsched.solve.reference import (
     reference_fixed_size,
     reference_independent,
 )
-from fedsched.core.reference_draws import reference_probabilities
-from fedsched.core.search import search
-from fedsched.core.solution import Status
-from fedsched.core.uplink import PAPER_UPLINK
-from fedsched.errors import InputError, SolveError
-from fedsched.randomness import stream
+from fedsched.solve.reference_draws import reference_probabilities
+from fedsched.solve.search import search
+from fedsched.solve.solution import Status
+from fedsched.solve.uplink import PAPER_UPLINK
 
 # A hundred times stricter than what is promised.
 EXCESS = 1e-11
@@ -260,9 +260,9 @@ def assert_no_trade_helps(problem, solution):
 def test_the_length_of_a_block_does_not_matter(monkeypatch, level):
     price = level * stream(63, "channel").uniform(1.0, 3.0, 20_000)
     problem = DrawProblem(price=price, weight=1.0, draws=10)
-    assert len(list(fedsched.core.blocks.blocks(20_000))) > 1
+    assert len(list(fedsched.solve.blocks.blocks(20_000))) > 1
     whole = optimal_probabilities(**problem.arguments)
-    monkeypatch.setattr(fedsched.core.blocks, "_LENGTH", 3_000)
+    monkeypatch.setattr(fedsched.solve.blocks, "_LENGTH", 3_000)
     parts = optimal_probabilities(**problem.arguments)
     assert_feasible_and_certified(problem, whole)
     assert parts.status is Status.OPTIMAL

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from fedsched.core import waterfill as module
 from fedsched.randomness import stream
+from fedsched.solve import waterfill as module
 
 
 def waterfill(price, weight, size, floor):

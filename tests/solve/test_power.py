@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import lambertw
 
-import fedsched.core.blocks
-from fedsched.core.power import lambert_w0, optimal_power
-from fedsched.core.reference import reference_power
+import fedsched.solve.blocks
 from fedsched.errors import InputError
 from fedsched.randomness import stream
+from fedsched.solve.power import lambert_w0, optimal_power
+from fedsched.solve.reference import reference_power
 
 PAPER = {"cost": 100.0 * 100.0 * 32 * 555_178 / 22e6, "noise": 1.0, "max_power": 10**3.5}
 
@@ -104,7 +104,7 @@ def test_a_long_array_is_solved_in_blocks_with_the_same_bits(monkeypatch):
     random = stream(3, "channel")
     gain, queue = random.exponential(size=1000), random.exponential(size=1000)
     whole = optimal_power(gain, queue, **PAPER)
-    monkeypatch.setattr(fedsched.core.blocks, "_LENGTH", 64)
+    monkeypatch.setattr(fedsched.solve.blocks, "_LENGTH", 64)
     assert np.array_equal(optimal_power(gain, queue, **PAPER), whole)
 
 

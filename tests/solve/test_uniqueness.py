@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-import fedsched.core.blocks
-import fedsched.core.uniqueness
-from fedsched.core.response import Cheapest
-from fedsched.core.uniqueness import count_falling
+import fedsched.solve.blocks
+import fedsched.solve.uniqueness
 from fedsched.randomness import stream
+from fedsched.solve.response import Cheapest
+from fedsched.solve.uniqueness import count_falling
 
 DEVICES, DRAWS = 60, 5
 
@@ -33,10 +33,10 @@ def taken_by_bisection(k, floor, rest):
 @pytest.mark.parametrize("floor", [0.0, 0.03])
 @pytest.mark.parametrize("length", [1 << 13, 200, 16])
 def test_points_of_a_scan_respond_as_each_would_alone(monkeypatch, floor, length):
-    monkeypatch.setattr(fedsched.core.blocks, "_LENGTH", length)  # many points, few, a part of one
+    monkeypatch.setattr(fedsched.solve.blocks, "_LENGTH", length)  # many points, few, a part of one
     k = problem()
     rest = np.linspace(0.3, 0.95 * k.rest_turn, 7)
-    others, slope = fedsched.core.uniqueness._responses(k, floor, rest)
+    others, slope = fedsched.solve.uniqueness._responses(k, floor, rest)
     wanted = [taken_by_bisection(k, floor, each) for each in rest]
     assert others == pytest.approx(wanted, rel=1e-10)
     width = 1e-5
@@ -49,8 +49,8 @@ def test_points_of_a_scan_respond_as_each_would_alone(monkeypatch, floor, length
 def test_a_point_that_has_not_settled_proves_nothing(monkeypatch):
     k = problem()
     assert count_falling(k, 0.0, 0.3) is not None
-    monkeypatch.setattr(fedsched.core.uniqueness, "_SWEEPS", 1)
-    others, slope = fedsched.core.uniqueness._responses(k, 0.0, np.array([0.5, 0.6]))
+    monkeypatch.setattr(fedsched.solve.uniqueness, "_SWEEPS", 1)
+    others, slope = fedsched.solve.uniqueness._responses(k, 0.0, np.array([0.5, 0.6]))
     assert np.isnan(others).all()
     assert np.isnan(slope).all()
     assert count_falling(k, 0.0, 0.3) is None

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from fedsched.core.branches import Branches
-from fedsched.core.leader import Leader, Minimum
-from fedsched.core.reference_draws import reference_probabilities
-from fedsched.core.search import search
+from fedsched.solve.branches import Branches
+from fedsched.solve.leader import Leader, Minimum
+from fedsched.solve.reference_draws import reference_probabilities
+from fedsched.solve.search import search
 
 
 def test_of_minima_that_cost_the_same_one_is_taken():

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.core.problems import draw_problems, objective
+from tests.solve.problems import draw_problems, objective
 
-import fedsched.core.blocks
-import fedsched.core.uniqueness
-from fedsched.core.newton import newton
-from fedsched.core.reference_draws import reference_probabilities
-from fedsched.core.search import search
+import fedsched.solve.blocks
+import fedsched.solve.uniqueness
 from fedsched.randomness import stream
+from fedsched.solve.newton import newton
+from fedsched.solve.reference_draws import reference_probabilities
+from fedsched.solve.search import search
 
 
 @dataclass
@@ -119,7 +119,7 @@ def test_the_unit_of_prices_and_weights_does_not_matter():
 def test_blocks_change_nothing_but_the_order_of_sums(monkeypatch, level):
     price = level * 1e4 * stream(33, "channel").uniform(1.0, 3.0, (2, 1000))
     whole = solve_rows(price, np.ones((1, 1)), 10, 0.0)
-    monkeypatch.setattr(fedsched.core.blocks, "_LENGTH", 96)
+    monkeypatch.setattr(fedsched.solve.blocks, "_LENGTH", 96)
     parts = solve_rows(price, np.ones((1, 1)), 10, 0.0)
     assert whole.certified.all()
     assert parts.certified.all()
@@ -128,13 +128,13 @@ def test_blocks_change_nothing_but_the_order_of_sums(monkeypatch, level):
 
 def test_where_minima_merge_the_scan_gives_up_early(monkeypatch):
     scanned = []
-    responses = fedsched.core.uniqueness._responses
+    responses = fedsched.solve.uniqueness._responses
 
     def counted(k, floor, rest):
         scanned.append(len(rest))
         return responses(k, floor, rest)
 
-    monkeypatch.setattr(fedsched.core.uniqueness, "_responses", counted)
+    monkeypatch.setattr(fedsched.solve.uniqueness, "_responses", counted)
     assert newton(np.full(2, 112.0 / 27.0), np.ones(1), 2, 0.0) is None
     assert 0 < sum(scanned) < 1_000
 

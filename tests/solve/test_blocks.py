@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-import fedsched.core.blocks
-from fedsched.core.blocks import blocks
+import fedsched.solve.blocks
+from fedsched.solve.blocks import blocks
 
 
 @pytest.mark.parametrize("devices", [1, 7, 16_384, 16_385, 50_000])
@@ -17,5 +17,5 @@ def test_a_problem_of_usual_size_is_one_block_and_no_device_is_none():
 
 
 def test_no_block_is_longer_than_the_length(monkeypatch):
-    monkeypatch.setattr(fedsched.core.blocks, "_LENGTH", 4)
+    monkeypatch.setattr(fedsched.solve.blocks, "_LENGTH", 4)
     assert [b.stop - b.start for b in blocks(10)] == [4, 4, 2]

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.branches import Branches, bracket_root
+from fedsched.solve.branches import Branches, bracket_root
 from fedsched.values import PerDevice
 
 __all__ = ["Leader", "Minimum"]

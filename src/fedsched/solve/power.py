@@ -5,9 +5,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsched.core.blocks import blocks
-from fedsched.core.checks import finite_array, positive_number
+from fedsched.checks import finite_array, positive_number
 from fedsched.errors import InputError
+from fedsched.solve.blocks import blocks
 from fedsched.values import PerDevice
 
 __all__ = ["lambert_w0", "optimal_power"]

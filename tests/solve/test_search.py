@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from scipy.optimize import minimize
-from tests.core.problems import DrawProblem, draw_problems, objective, sample_problem
+from tests.solve.problems import DrawProblem, draw_problems, objective, sample_problem
 
-import fedsched.core.search
-from fedsched.core.brute_force import brute_force_probabilities
-from fedsched.core.probabilities import _summing_to_one
-from fedsched.core.reference_draws import reference_probabilities
-from fedsched.core.search import search
+import fedsched.solve.search
 from fedsched.randomness import stream
+from fedsched.solve.brute_force import brute_force_probabilities
+from fedsched.solve.probabilities import _summing_to_one
+from fedsched.solve.reference_draws import reference_probabilities
+from fedsched.solve.search import search
 
 
 def searched(problem):
@@ -149,7 +149,7 @@ def test_a_pair_of_prices_close_to_the_merger_is_certified_at_once(
     monkeypatch, draws, first, second
 ):
     assert merging(2) == pytest.approx(MERGING)
-    monkeypatch.setattr(fedsched.core.search, "_MOST_RESPONSES", 400)  # a tenth of the budget
+    monkeypatch.setattr(fedsched.solve.search, "_MOST_RESPONSES", 400)  # a tenth of the budget
     price = merging(draws) * (1.0 + np.array([first, second]))
     problem = DrawProblem(price=price, weight=1.0, draws=draws)
     result, value = searched(problem)
@@ -206,5 +206,5 @@ def test_the_multiplier_is_the_slope_of_every_device_above_its_floor(price, weig
 def test_a_search_cut_short_does_not_claim_to_be_complete(monkeypatch):
     price, weight = np.array([30.0, 33.0, 31.0]), np.ones(3)
     assert search(price, weight, 5, 0.0).certified
-    monkeypatch.setattr(fedsched.core.search, "_MOST_RESPONSES", 0)
+    monkeypatch.setattr(fedsched.solve.search, "_MOST_RESPONSES", 0)
     assert not search(price, weight, 5, 0.0).certified

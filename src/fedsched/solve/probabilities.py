@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsched.core.blocks import blocks
-from fedsched.core.checks import finite_array, whole_number
-from fedsched.core.newton import newton
-from fedsched.core.search import search
-from fedsched.core.solution import Solution, Status
-from fedsched.core.waterfill import waterfill
+from fedsched.checks import finite_array, whole_number
 from fedsched.errors import InputError
+from fedsched.solve.blocks import blocks
+from fedsched.solve.newton import newton
+from fedsched.solve.search import search
+from fedsched.solve.solution import Solution, Status
+from fedsched.solve.waterfill import waterfill
 from fedsched.values import PerDevice
 
 __all__ = [
@@ -51,7 +51,7 @@ def optimal_probabilities(
 
     Returns:
         The solution with its certificate. Never raises on a numerical failure; call
-        :meth:`~fedsched.core.solution.Solution.raise_for_status` for that.
+        :meth:`~fedsched.solve.solution.Solution.raise_for_status` for that.
 
     Example:
         >>> solution = optimal_probabilities([40.0, 2.0, 2.0], weight=1.0, draws=2)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.core.blocks import blocks
+from fedsched.solve.blocks import blocks
 from fedsched.values import PerDevice
 
 __all__ = ["Cheapest", "Devices", "newton_step"]

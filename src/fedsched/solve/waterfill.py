@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from fedsched.core.blocks import blocks
+from fedsched.solve.blocks import blocks
 from fedsched.values import PerDevice
 
 __all__ = ["waterfill"]

@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
-from fedsched.core.blocks import blocks
-from fedsched.core.response import Cheapest, Values, newton_step
+from fedsched.solve.blocks import blocks
+from fedsched.solve.response import Cheapest, Values, newton_step
 
 __all__ = ["count_falling", "no_root_at_all", "none_rising", "one_root_at_most"]
 

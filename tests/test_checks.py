@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from fedsched.core.checks import finite_array, positive_number, whole_number
+from fedsched.checks import finite_array, positive_number, whole_number
 from fedsched.errors import InputError
 
 

@@ -3,9 +3,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from fedsched.core.probabilities import optimal_probabilities
-from fedsched.core.solution import Status
 from fedsched.errors import SolveError
+from fedsched.solve.probabilities import optimal_probabilities
+from fedsched.solve.solution import Status
 
 
 def solution():

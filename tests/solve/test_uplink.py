@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from fedsched.core.uplink import PAPER_UPLINK, Uplink
 from fedsched.errors import InputError
+from fedsched.solve.uplink import PAPER_UPLINK, Uplink
 
 FIELDS = {"bits": 1e6, "bandwidth_hz": 2e6, "noise_w": 0.5, "max_power_w": 10.0}
 

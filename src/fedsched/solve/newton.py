@@ -29,9 +29,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsched.core.blocks import blocks
-from fedsched.core.response import Cheapest, Devices
-from fedsched.core.uniqueness import count_falling, no_root_at_all, none_rising, one_root_at_most
+from fedsched.solve.blocks import blocks
+from fedsched.solve.response import Cheapest, Devices
+from fedsched.solve.uniqueness import count_falling, no_root_at_all, none_rising, one_root_at_most
 from fedsched.values import PerDevice
 
 __all__ = ["NewtonResult", "newton"]

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsched.core.branches import Branches, bracket_root
-from fedsched.core.leader import Leader, Minimum
+from fedsched.solve.branches import Branches, bracket_root
+from fedsched.solve.leader import Leader, Minimum
 from fedsched.values import PerDevice
 
 __all__ = ["SearchResult", "search"]
