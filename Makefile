@@ -7,7 +7,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # One BLAS thread a process: two spinning threads on shared cores are many times slower than one.
 export OMP_NUM_THREADS := 1
 
-.PHONY: demo test test-flower check browser docs bench clean
+# Where there is no C compiler, ziglang from the package index is one.
+KERNEL := $(wildcard src/fedsched/solve/kernel/*)
+ifeq ($(shell command -v cc || command -v gcc || command -v clang),)
+export CC ?= $(CURDIR)/$(BIN)/python -m ziglang cc
+ZIG := ziglang
+endif
+
+.PHONY: demo test test-flower check browser docs bench fuzz sanitize wheel clean
 
 demo: $(STAMP)
 	$(BIN)/fedsched demo --out demo
@@ -38,12 +45,23 @@ docs: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run
 
+# The solver against its slow twin, some minutes; and under the tools that watch over its memory.
+fuzz: $(STAMP)
+	$(BIN)/python -m tests.solve.fuzz
+
+sanitize: $(STAMP)
+	sh tests/solve/sanitize.sh $(BIN)/python
+
+wheel: $(STAMP)
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo dist src/fedsched/solve/_kernel*.so
 
 # Torch first and alone: asked for by another package it would bring gigabytes of CUDA.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt hatch_build.py $(KERNEL)
 	$(PYTHON) -m venv $(VENV)
+	$(if $(ZIG),$(BIN)/pip install --quiet --constraint constraints.txt $(ZIG))
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)

@@ -29,13 +29,14 @@ if typing.TYPE_CHECKING:
     from fedsched.rounds import schedule
     from fedsched.runs.scenario import Scenario
     from fedsched.runs.scenario_file import load_scenario
+    from fedsched.solve.decision import decide
     from fedsched.solve.power import optimal_power
     from fedsched.solve.probabilities import (
         fixed_size_probabilities,
         independent_probabilities,
         optimal_probabilities,
     )
-    from fedsched.solve.solution import Solution, Status
+    from fedsched.solve.solution import RoundSolution, Solution, Status
     from fedsched.solve.uplink import PAPER_UPLINK, Uplink
     from fedsched.values import Cohort, Decision, Observation, Plan, ScheduledRound
 
@@ -50,11 +51,13 @@ __all__ = [
     "Luck",
     "Observation",
     "Plan",
+    "RoundSolution",
     "Scenario",
     "ScheduledRound",
     "Solution",
     "Status",
     "Uplink",
+    "decide",
     "fixed_size_probabilities",
     "independent_probabilities",
     "load_scenario",
@@ -69,13 +72,14 @@ __all__ = [
 # Where each name lives. It is imported when it is first used: `fedsched --help` and a worker that
 # needs one part do not wait for all of them.
 _HOME = {
+    "fedsched.solve.decision": ("decide",),
     "fedsched.solve.power": ("optimal_power",),
     "fedsched.solve.probabilities": (
         "fixed_size_probabilities",
         "independent_probabilities",
         "optimal_probabilities",
     ),
-    "fedsched.solve.solution": ("Solution", "Status"),
+    "fedsched.solve.solution": ("RoundSolution", "Solution", "Status"),
     "fedsched.solve.uplink": ("PAPER_UPLINK", "Uplink"),
     "fedsched.errors": ("FedschedError",),
     "fedsched.values": ("Cohort", "Decision", "Observation", "Plan", "ScheduledRound"),

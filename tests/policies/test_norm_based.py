@@ -11,7 +11,6 @@ from fedsched.policies.norm_based import (
 )
 from fedsched.randomness import stream
 from fedsched.solve.uplink import Uplink
-from fedsched.solve.waterfill import waterfill
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from tests.solve.brute_force import brute_force_probabilities
 from tests.solve.problems import sample_problem
+from tests.solve.reference_draws import reference_probabilities
 
 from fedsched.errors import InputError
 from fedsched.randomness import stream
-from fedsched.solve.brute_force import brute_force_probabilities
-from fedsched.solve.reference_draws import reference_probabilities
 
 
 @pytest.mark.parametrize(("devices", "count"), [(2, 80), (3, 20)])

@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import lambertw
+from tests.solve.reference import reference_power
 
-import fedsched.solve.blocks
 from fedsched.errors import InputError
 from fedsched.randomness import stream
-from fedsched.solve.power import lambert_w0, optimal_power
-from fedsched.solve.reference import reference_power
+from fedsched.solve.power import optimal_power
 
 PAPER = {"cost": 100.0 * 100.0 * 32 * 555_178 / 22e6, "noise": 1.0, "max_power": 10**3.5}
 
@@ -100,12 +99,20 @@ def test_gain_and_queue_broadcast():
     assert optimal_power(0.1, [5.0, 1.0, 3.0], **PAPER).shape == (3,)
 
 
-def test_a_long_array_is_solved_in_blocks_with_the_same_bits(monkeypatch):
+@pytest.mark.parametrize("threads", [2, 3, 64])
+def test_threads_do_not_change_a_bit(threads):
+    random = stream(3, "channel")
+    gain, queue = random.exponential(size=50_000), random.exponential(size=50_000)
+    whole = optimal_power(gain, queue, **PAPER)
+    assert np.array_equal(optimal_power(gain, queue, **PAPER, threads=threads), whole)
+
+
+def test_a_long_array_has_the_bits_of_its_pieces():
     random = stream(3, "channel")
     gain, queue = random.exponential(size=1000), random.exponential(size=1000)
     whole = optimal_power(gain, queue, **PAPER)
-    monkeypatch.setattr(fedsched.solve.blocks, "_LENGTH", 64)
-    assert np.array_equal(optimal_power(gain, queue, **PAPER), whole)
+    pieces = [optimal_power(gain[i : i + 7], queue[i : i + 7], **PAPER) for i in range(0, 1000, 7)]
+    assert np.array_equal(np.concatenate(pieces), whole)
 
 
 def test_inputs_are_left_as_they_are():
@@ -115,14 +122,13 @@ def test_inputs_are_left_as_they_are():
     assert queue.tolist() == [0.0, 3.0]
 
 
-def test_lambert_w_agrees_with_scipy_over_all_magnitudes():
-    z = np.concatenate([10.0 ** np.linspace(-299, 299, 20_001), np.linspace(0.01, 30.0, 5_001)])
-    expected = lambertw(z).real
-    assert np.max(np.abs(lambert_w0(z) / expected - 1.0)) < 1e-14
-
-
-def test_lambert_w_of_infinity_is_finite():
-    assert 600.0 < lambert_w0(np.array([np.inf]))[0] < 800.0
+def test_the_power_is_that_of_scipys_lambert_w_over_all_magnitudes():
+    # W = W0(root / 2) of the root of A = c h ln 2 / (N0 Z): with all else 1, h gives any A.
+    z = np.concatenate([10.0 ** np.linspace(-140, 140, 20_001), np.linspace(0.01, 30.0, 5_001)])
+    gain = 4.0 * z**2 / math.log(2.0)
+    power = optimal_power(gain, 1.0, cost=1.0, noise=1.0, max_power=1e299)
+    expected = np.expm1(2.0 * lambertw(z).real) / gain
+    assert np.max(np.abs(power / expected - 1.0)) < 1e-12
 
 
 @pytest.mark.parametrize(

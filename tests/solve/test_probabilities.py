@@ -8,23 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from tests.solve.problems import DrawProblem, draw_problems, objective, prices, weights
+from tests.solve.reference import (
+    reference_fixed_size,
+    reference_independent,
+)
+from tests.solve.reference_draws import reference_probabilities
 
-import fedsched.solve.blocks
-from fedsched.errors import InputError, SolveError
+from fedsched.errors import InputError
 from fedsched.randomness import stream
-from fedsched.solve import probabilities
 from fedsched.solve.power import optimal_power
 from fedsched.solve.probabilities import (
     fixed_size_probabilities,
     independent_probabilities,
     optimal_probabilities,
 )
-from fedsched.solve.reference import (
-    reference_fixed_size,
-    reference_independent,
-)
-from fedsched.solve.reference_draws import reference_probabilities
-from fedsched.solve.search import search
 from fedsched.solve.solution import Status
 from fedsched.solve.uplink import PAPER_UPLINK
 
@@ -35,8 +32,7 @@ EXCESS = 1e-11
 def assert_feasible_and_certified(problem, solution):
     omega, q = solution.draw_probability, solution.probability
     assert solution.status is Status.OPTIMAL
-    assert np.all(solution.certified)
-    assert np.all(solution.residual <= 1e-9)
+    assert np.all(solution.gap <= 1e-9)
     assert omega.sum(axis=-1) == pytest.approx(np.ones(omega.shape[:-1]), abs=1e-14)
     assert np.all(omega > 0.0)
     assert np.all(q >= problem.floor)
@@ -171,7 +167,7 @@ def test_the_better_of_two_minima_is_found_where_a_local_solver_ends_in_the_othe
     solution = assert_optimal(DrawProblem(price=price, weight=1.0, draws=draws))
     twin = reference_probabilities(price, weight=1.0, draws=draws)
     local, value = local_solver(price, 1.0, draws)
-    assert int(solution.minima) == 2
+    assert len(twin.minima) >= 2
     assert solution.draw_probability[0] > 2.5 * solution.draw_probability[1]
     # The other minimum is nearly even, and a true one: the twin has found it too.
     assert np.ptp(local) < 0.05
@@ -212,25 +208,21 @@ def paper_rounds():
     return np.array(rounds[300:])
 
 
-def test_the_papers_rounds_have_two_minima_and_the_complete_search_agrees(paper_rounds):
+def test_the_papers_rounds_are_certified(paper_rounds):
     solution = optimal_probabilities(paper_rounds, weight=1.0, draws=5)
     assert_feasible_and_certified(
         DrawProblem(price=paper_rounds, weight=1.0, draws=5, floor=0.0), solution
     )
-    assert np.mean(solution.minima > 1) > 0.25
-    for row in range(0, 60, 4):
-        found = search(paper_rounds[row], np.ones(100), 5, 0.0)
-        q = -np.expm1(5 * np.log1p(-found.draw_probability))
-        assert found.certified
-        value = objective(paper_rounds[row], 1.0, q)
-        assert float(solution.objective[row]) == pytest.approx(value, rel=1e-12)
 
 
 def test_a_local_solver_loses_a_per_cent_in_a_round_of_the_paper(paper_rounds):
     solution = optimal_probabilities(paper_rounds, weight=1.0, draws=5)
-    row = int(np.flatnonzero(solution.minima == 2)[0])
-    _, value = local_solver(paper_rounds[row], 1.0, 5)
-    assert value > 1.005 * float(solution.objective[row])
+    lost = [
+        local_solver(row, 1.0, 5)[1] / float(value) - 1.0
+        for row, value in zip(paper_rounds[:8], solution.objective, strict=False)
+    ]
+    assert max(lost) > 0.005
+    assert min(lost) > -1e-12
 
 
 # Large problems and batches ---------------------------------------------------------------------
@@ -257,17 +249,19 @@ def assert_no_trade_helps(problem, solution):
 
 
 @pytest.mark.parametrize("level", [1e2, 1e6, 1e9], ids=["convex", "between", "falling"])
-def test_the_length_of_a_block_does_not_matter(monkeypatch, level):
-    price = level * stream(63, "channel").uniform(1.0, 3.0, 20_000)
-    problem = DrawProblem(price=price, weight=1.0, draws=10)
-    assert len(list(fedsched.solve.blocks.blocks(20_000))) > 1
-    whole = optimal_probabilities(**problem.arguments)
-    monkeypatch.setattr(fedsched.solve.blocks, "_LENGTH", 3_000)
-    parts = optimal_probabilities(**problem.arguments)
-    assert_feasible_and_certified(problem, whole)
-    assert parts.status is Status.OPTIMAL
-    assert parts.draw_probability == pytest.approx(whole.draw_probability, rel=1e-9)
-    assert float(parts.objective) == pytest.approx(float(whole.objective), rel=1e-12)
+@pytest.mark.parametrize("each", [False, True], ids=["one", "each"])
+def test_threads_do_not_change_a_bit(level, each):
+    random = stream(63, "channel")
+    price = level * random.uniform(1.0, 3.0, 40_000)
+    weight = random.choice([0.5, 1.0, 2.0], 40_000) if each else 1.0
+    problem = DrawProblem(price=price, weight=weight, draws=10)
+    alone = optimal_probabilities(**problem.arguments)
+    assert_feasible_and_certified(problem, alone)
+    for threads in (2, 5):
+        shared = optimal_probabilities(**problem.arguments, threads=threads)
+        assert np.array_equal(shared.draw_probability, alone.draw_probability)
+        assert np.array_equal(shared.probability, alone.probability)
+        assert (shared.objective, shared.multiplier) == (alone.objective, alone.multiplier)
 
 
 @pytest.mark.parametrize("weight", [1.0, np.array([1.0, 2.0, 1.0, 0.5, 1.0])], ids=["one", "each"])
@@ -316,62 +310,31 @@ def test_inputs_are_left_as_they_are():
 # Certificates -----------------------------------------------------------------------------------
 
 
+@given(draw_problems(min_devices=2, max_devices=6))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_the_gap_is_what_the_definitions_say(problem):
+    """The residual of the answer, from the paper's formulas, is no larger than the gap."""
+    solution = optimal_probabilities(**problem.arguments)
+    omega, q, m = solution.draw_probability, solution.probability, problem.draws
+    slope = m * (1.0 - omega) ** (m - 1) * (problem.price - problem.weight / q**2)
+    off = slope - float(solution.multiplier)
+    off = np.where(q <= problem.floor * (1 + 1e-9), np.minimum(off, 0.0), off)
+    # Rounding of the formula itself: both parts of a slope can be far larger than it.
+    rounding = 1e-14 * m * (1.0 - omega) ** (m - 1) * (problem.price + problem.weight / q**2)
+    residual = float(((np.abs(off) - rounding) * omega).sum()) / float(solution.objective)
+    assert residual <= float(solution.gap) + 1e-13
+    assert float(solution.gap) <= 1e-9
+
+
 @given(draw_problems(min_devices=2, max_devices=6, floors=False))
 @settings(max_examples=25, deadline=None, derandomize=True)
-def test_a_perturbed_answer_has_a_larger_residual(problem):
+def test_a_moved_answer_costs_more(problem):
     solution = optimal_probabilities(**problem.arguments)
-    weight = np.broadcast_to(np.asarray(problem.weight, dtype=float), problem.price.shape)
     moved = solution.draw_probability * np.where(np.arange(len(problem.price)) % 2, 1.01, 0.99)
-    multiplier = float(solution.multiplier)
-    worse = probabilities._certify(
-        moved, multiplier, problem.price, weight, problem.draws, 0.0, 0.0
-    )
-    # What the residual is for: it bounds, to first order, what was lost.
-    lost = worse.objective - float(solution.objective)
-    assert lost <= (worse.residual + 1e-12) * worse.objective
-    assert worse.residual >= float(solution.residual)
-
-
-def test_one_per_cent_off_is_seen():
-    solution = optimal_probabilities([4.0, 30.0, 90.0], weight=1.0, draws=2)
-    moved = solution.draw_probability * [1.0, 1.01, 0.99]
-    price, multiplier = np.array([4.0, 30.0, 90.0]), float(solution.multiplier)
-    worse = probabilities._certify(moved, multiplier, price, np.ones(1), 2, 0.0, 0.0)
-    assert worse.residual > 1e-4 > 1e-12 > float(solution.residual)
-
-
-def test_a_device_at_its_floor_counts_only_if_it_would_rather_rise():
-    draws, floor = 3, 0.05
-    least = -np.expm1(np.log1p(-floor) / draws)
-    omega = np.array([0.5 - 0.5 * least, 0.5 - 0.5 * least, least])
-    q = -np.expm1(draws * np.log1p(-omega))
-
-    def marginal(price):
-        return draws * (1.0 - omega) ** (draws - 1) * (price - 1.0 / q**2)
-
-    def certified(price):
-        # The other two are alike and at rest, so that all of the residual is the third's.
-        multiplier = float(marginal(price)[0])
-        args = (omega, multiplier, price, np.ones(1), draws, floor, least)
-        return multiplier, probabilities._certify(*args)
-
-    rising = np.array([2.0, 2.0, 2.0])  # at its floor it weighs 1/q^2 = 400
-    multiplier, answer = certified(rising)
-    wish = multiplier - marginal(rising)[2]
-    assert wish > 0.0
-    assert answer.residual == pytest.approx(wish * least / answer.objective)
-    falling = np.array([2.0, 2.0, 1000.0])
-    multiplier, answer = certified(falling)
-    assert marginal(falling)[2] > multiplier
-    assert answer.residual < 1e-12
-
-
-def test_an_answer_that_cannot_be_certified_says_so(monkeypatch):
-    monkeypatch.setattr(probabilities, "TOLERANCE", -1.0)
-    solution = optimal_probabilities([4.0, 30.0], weight=1.0, draws=1)
-    assert solution.status is Status.NOT_CERTIFIED
-    with pytest.raises(SolveError, match=r"residual above the tolerance.*largest residual"):
-        solution.raise_for_status()
+    moved /= moved.sum()
+    q = -np.expm1(problem.draws * np.log1p(-np.minimum(moved, 1.0 - 1e-16)))
+    value = objective(problem.price, problem.weight, q)
+    assert value >= float(solution.objective) * (1.0 - 1e-12)
 
 
 # Independent participation and a fixed size -----------------------------------------------------
@@ -491,23 +454,32 @@ def test_sizes_that_are_not_positive_are_refused(size):
         fixed_size_probabilities([1.0, 2.0], weight=1.0, size=size)
 
 
-def test_probabilities_that_miss_their_sum_are_not_certified():
-    # Prices and weights so far apart that a double cannot hold what is shared out.
-    answer = optimal_probabilities([2.8195467e73] * 2, weight=2.77e-91, draws=1, floor=1e-3)
-    assert answer.draw_probability.sum() == pytest.approx(0.002)
-    assert answer.residual == pytest.approx(0.998)
-    assert answer.status is Status.NOT_CERTIFIED
+def test_where_a_double_holds_too_little_the_answer_is_allowed_and_says_what_it_is_worth():
     rng = np.random.default_rng(1)
-    missed = 0
     for _ in range(400):
-        price = 10.0 ** rng.uniform(-40, 40, 6)
-        each = fixed_size_probabilities(price, weight=10.0 ** rng.uniform(-40, 40), size=2)
-        off = abs(each.probability.sum() / 2 - 1)
-        if off > 1e-9:
-            missed += 1
-            assert each.residual >= off
-            assert each.status is Status.NOT_CERTIFIED
-    assert missed > 0
+        price, weight = 10.0 ** rng.uniform(-140, 140, 6), 10.0 ** rng.uniform(-140, 140)
+        for solution, total in (
+            (fixed_size_probabilities(price, weight=weight, size=2), None),
+            (optimal_probabilities(price, weight=weight, draws=3), 1.0),
+            (optimal_probabilities(price, weight=10.0 ** rng.uniform(-140, 140, 6), draws=3), 1.0),
+        ):
+            q, omega = solution.probability, solution.draw_probability
+            assert np.all((q > 0.0) & (q <= 1.0))
+            shared = q.sum() / 2 if total is None else omega.sum()
+            assert shared == pytest.approx(1.0, abs=1e-12)
+            assert float(solution.gap) >= 0.0
+            assert not math.isnan(float(solution.gap))
+
+
+def test_unequal_data_with_nearly_equal_gains_stays_within_bounds_and_is_certified():
+    # All weights distinct within 1.5 %: a thousand leaders that cost almost the same.
+    random = stream(73, "sampling")
+    for draws, level in ((5, 2.0), (10, 3.0), (50, 30.0)):
+        share = 1.0 + 0.015 * random.random(1000)
+        weight = share**2
+        price = weight.mean() * (1000 / draws) ** 2 * level * (1.0 + 1e-3 * random.random(1000))
+        problem = DrawProblem(price=price, weight=weight, draws=draws)
+        assert_feasible_and_certified(problem, optimal_probabilities(**problem.arguments))
 
 
 def test_floors_that_do_not_fit_are_refused_with_what_to_do():

@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from scipy.optimize import minimize, minimize_scalar
+from tests.solve.brute_force import brute_force_probabilities
 from tests.solve.problems import (
     TWO_MINIMA_ON_ONE_BRANCH,
     DrawProblem,
     draw_problems,
     objective,
 )
-
-from fedsched.errors import InputError
-from fedsched.randomness import stream
-from fedsched.solve.brute_force import brute_force_probabilities
-from fedsched.solve.reference import (
+from tests.solve.reference import (
     reference_fixed_size,
     reference_independent,
     reference_power,
 )
-from fedsched.solve.reference_draws import reference_probabilities
+from tests.solve.reference_draws import reference_probabilities
+
+from fedsched.errors import InputError
+from fedsched.randomness import stream
 
 POWER = {"cost": 8e5, "noise": 1.0, "max_power": 10**3.5}
 

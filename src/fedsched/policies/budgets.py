@@ -12,7 +12,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from fedsched.checks import positive_number
-from fedsched.solve.power import power_unchecked
+from fedsched.solve.power import optimal_power
 from fedsched.solve.uplink import Uplink
 from fedsched.values import PerDevice, Plan
 
@@ -65,10 +65,13 @@ class AveragePower(AbstractBudget):
         return plan.power_w
 
     def best_power_w(
-        self, gain: PerDevice, queue: PerDevice, *, cost: float, link: Uplink, log2_factor: float
+        self, gain: PerDevice, queue: PerDevice, *, cost: float, link: Uplink, as_printed: bool
     ) -> PerDevice:
         r"""Theorem 2: the power that minimises :math:`c / \log_2(1 + g P / N_0) + Z P`."""
-        return power_unchecked(gain, queue, cost, link.noise_w, link.max_power_w, log2_factor)
+        return optimal_power(
+            gain, queue,
+            cost=cost, noise=link.noise_w, max_power=link.max_power_w, as_printed=as_printed,
+        )  # fmt: skip
 
     def queue_for(
         self, gain: PerDevice, power_w: PerDevice | float, *, cost: float, noise: float
@@ -78,7 +81,6 @@ class AveragePower(AbstractBudget):
         Here :math:`x = 1 + g P / N_0` and :math:`c = V \lambda \ell / B`.
 
         Example:
-            >>> from fedsched.solve.power import optimal_power
             >>> z = AveragePower(1.0).queue_for(np.array([2.0]), 5.0, cost=10.0, noise=1.0)
             >>> optimal_power([2.0], z, cost=10.0, noise=1.0, max_power=100.0).round(12)
             array([5.])

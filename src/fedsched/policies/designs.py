@@ -45,6 +45,11 @@ class AbstractDesign(ABC):
     def solve(self, price: PerDevice, weight: float | PerDevice, floor: float) -> Solution:
         """The probabilities that minimise ``sum(weight / q + price * q)`` under this design."""
 
+    @property
+    def kernel(self) -> tuple[str, int] | None:
+        """What :func:`fedsched.decide` calls it and its number of draws; None: it has no name."""
+        return None
+
     @abstractmethod
     def uniform(self, devices: int) -> tuple[float, float | None]:
         """The probability, and that of one draw, if all devices are treated alike."""
@@ -80,6 +85,11 @@ class WithReplacement(AbstractDesign):
     def solve(self, price: PerDevice, weight: float | PerDevice, floor: float) -> Solution:
         """The global minimum over the simplex of draw probabilities."""
         return optimal_probabilities(price, weight=weight, draws=self.draws, floor=floor)
+
+    @property
+    def kernel(self) -> tuple[str, int]:
+        """The whole decision in one call."""
+        return "with-replacement", self.draws
 
     def uniform(self, devices: int) -> tuple[float, float | None]:
         """1 - (1 - 1/N)^m, and 1/N for one draw."""
@@ -119,6 +129,11 @@ class Independent(AbstractDesign):
         """Each device by itself: nothing couples them."""
         return independent_probabilities(price, weight=weight, floor=floor)
 
+    @property
+    def kernel(self) -> tuple[str, int]:
+        """The whole decision in one call."""
+        return "independent", self.size
+
     def uniform(self, devices: int) -> tuple[float, float | None]:
         """Size over devices; nothing is drawn."""
         return min(1.0, self.size / devices), None
@@ -151,6 +166,11 @@ class FixedSize(AbstractDesign):
     def solve(self, price: PerDevice, weight: float | PerDevice, floor: float) -> Solution:
         """The minimum with the sum of probabilities held at ``size``."""
         return fixed_size_probabilities(price, weight=weight, size=self.size, floor=floor)
+
+    @property
+    def kernel(self) -> tuple[str, int]:
+        """The whole decision in one call."""
+        return "fixed-size", self.size
 
     def uniform(self, devices: int) -> tuple[float, float | None]:
         """Size over devices; nothing is drawn."""

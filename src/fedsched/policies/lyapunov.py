@@ -11,8 +11,9 @@ from fedsched.policies.designs import AbstractDesign
 from fedsched.policies.powers import AbstractPower
 from fedsched.policies.pricing import Pricing, Queues
 from fedsched.policies.system import System, reachable_gains
-from fedsched.solve.solution import Status
-from fedsched.values import Decision, Observation, PerDevice, Plan, spread
+from fedsched.solve.decision import decide
+from fedsched.solve.solution import TOLERANCE, RoundSolution
+from fedsched.values import Decision, Observation, PerDevice, spread
 
 __all__ = ["Lyapunov"]
 
@@ -103,50 +104,63 @@ class Lyapunov(AbstractPolicy):
         """Powers by Theorem 2, then the probabilities of the design; the queues move on."""
         gain, devices, pricing = observed.gain, len(observed.gain), self._pricing
         queues = pricing.queues(gain, state, self._first_w(devices))
-        reachable, g = reachable_gains(gain)
-        if len(g) == 0:
+        _, known = reachable_gains(gain)
+        if len(known) == 0:
             decision = nobody(devices)
             return decision, self._next(pricing, queues, decision, observed, state)
-        z = (
-            {name: queue[reachable] for name, queue in queues.items()}
-            if len(g) < devices
-            else queues
-        )
-        plan = pricing.plan(g, z) if self.power is None else self._planned(gain, state)
         share = self.system.shares(devices)
-        weight: float | PerDevice = pricing.v / devices
-        if self.system.data_weight is not None:
-            weight = pricing.v * devices * share[reachable] ** 2
-        solution = self.design.solve(pricing.price(plan, z), weight, self.qmin)
-        if solution.status is not Status.OPTIMAL:
-            # A run of thousands of rounds must survive one that is hard; the log has its residual.
+        solution = self._solved(pricing, gain, queues, state)
+        if not solution.gap <= TOLERANCE:
+            # A run of thousands of rounds must survive one that is hard; the log has its gap.
             _log.warning("a round's probabilities are not certified: %s", solution.status.value)
-        q = spread(solution.probability, reachable, devices, 0.0)
-        omega = solution.draw_probability
-        omega = None if omega is None else spread(omega, reachable, devices, 0.0)
+        q, omega, power_w = solution.probability, solution.draw_probability, solution.power_w
+        if self.power is not None:
+            power_w = self.power.allowed_w(power_w, state, q)
         decision = Decision(
-            plan=self._allowed(plan.among(reachable, devices), gain, state, q),
+            plan=self.system.plan(gain, power_w),
             probability=q,
             draw_probability=omega,
             cohort=self.design.draw(q, omega, share, observed.luck.stream("sampling")),
-            residual=float(solution.residual),
+            residual=float(solution.gap),
         )
         return decision, self._next(pricing, queues, decision, observed, state)
+
+    def _solved(
+        self, pricing: Pricing, gain: PerDevice, queues: Queues, state: PolicyState
+    ) -> RoundSolution:
+        """Powers, prices and probabilities: in one call where the kernel has one."""
+        if self.power is None and self.design.kernel is not None:
+            design, draws = self.design.kernel
+            return decide(
+                gain, queues[self.system.power.name], uplink=self.system.link,
+                v=pricing.v, lam=pricing.lam, design=design, draws=draws,
+                data_weight=self.system.data_weight, floor=self.qmin, as_printed=self.as_printed,
+            )  # fmt: skip
+        devices, near = len(gain), gain == gain
+        z = {name: queue[near] for name, queue in queues.items()}
+        if self.power is None:
+            plan = pricing.plan(gain[near], z)
+        else:
+            plan = self.system.plan(gain[near], self.power.offered_w(gain, state)[near])
+        price = pricing.price(plan, z)
+        weight: float | PerDevice = pricing.v / devices
+        if self.system.data_weight is not None:
+            weight = pricing.v * devices * self.system.shares(devices)[near] ** 2
+        found = self.design.solve(price, weight, self.qmin)
+        omega = found.draw_probability
+        return RoundSolution(
+            probability=spread(found.probability, near, devices, 0.0),
+            draw_probability=None if omega is None else spread(omega, near, devices, 0.0),
+            objective=found.objective,
+            multiplier=found.multiplier,
+            gap=found.gap,
+            power_w=spread(plan.power_w, near, devices, 0.0),
+            price=spread(price, near, devices, 0.0),
+        )
 
     def _first_w(self, devices: int) -> float:
         q, _ = self.design.uniform(devices)
         return min(self.system.link.max_power_w, self.system.power.limit / q)
-
-    def _planned(self, gain: PerDevice, state: PolicyState) -> Plan:
-        """The plan of the reachable devices by a power rule of its own."""
-        assert self.power is not None
-        reachable = gain == gain
-        return self.system.plan(gain[reachable], self.power.offered_w(gain, state)[reachable])
-
-    def _allowed(self, plan: Plan, gain: PerDevice, state: PolicyState, q: PerDevice) -> Plan:
-        if self.power is None:
-            return plan
-        return self.system.plan(gain, self.power.allowed_w(plan.power_w, state, q))
 
     def _next(
         self,

@@ -21,7 +21,7 @@ from fedsched.policies.successive import (
     inclusion_probabilities,
     successive,
 )
-from fedsched.solve.waterfill import waterfill
+from fedsched.solve.probabilities import optimal_probabilities
 from fedsched.values import Observation, PerDevice, Question
 
 __all__ = [
@@ -136,8 +136,8 @@ def importance_channel_probabilities(u: PerDevice, upload_s: PerDevice, *, rho: 
     # The scale of u cancels against rho in print; here it is the mean, so that rho means the same
     # late in training, when norms are small.
     scaled = u / u.mean() / len(u)
-    p, _ = waterfill((1.0 - rho) * upload_s, rho * scaled**2, 1.0, 0.0)
-    return np.asarray(p / p.sum())
+    solution = optimal_probabilities((1.0 - rho) * upload_s, weight=rho * scaled**2, draws=1)
+    return solution.probability
 
 
 @final

@@ -65,10 +65,6 @@ class Pricing:
         link = self.system.link
         return self.v * self.lam * link.bits / link.bandwidth_hz
 
-    @property
-    def _log2_factor(self) -> float:
-        return float(np.log(2.0)) ** (2 if self.as_printed else 1)
-
     def init(self, devices: int) -> State:
         """Empty queues, or NaN for those that begin with the first gain of their device."""
         first = 0.0 if self.start == "empty" else np.nan
@@ -93,7 +89,7 @@ class Pricing:
         power = self.system.power
         best_w = power.best_power_w(
             gain, queues[power.name],
-            cost=self._cost, link=self.system.link, log2_factor=self._log2_factor,
+            cost=self._cost, link=self.system.link, as_printed=self.as_printed,
         )  # fmt: skip
         return self.system.plan(gain, best_w)
 

@@ -1,1 +1,1 @@
-"""Numerics only: the uplink, the power, the probability problems and their certificates."""
+"""The decision of one round: powers, prices, probabilities and their certificate."""

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from fedsched.errors import InputError
-from fedsched.solve.reference import (
+from tests.solve.reference import (
     FEASIBLE,
     Array,
     ReferenceSolution,
     bisect,
     checked_problem,
 )
+
+from fedsched.errors import InputError
 
 __all__ = ["DrawnProblem", "best_point", "objective_of", "reference_probabilities"]
 

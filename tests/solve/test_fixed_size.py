@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from fedsched.randomness import stream
-from fedsched.solve import waterfill as module
+from fedsched.solve.probabilities import fixed_size_probabilities
 
 
-def waterfill(price, weight, size, floor):
-    """Each row by itself."""
-    weights = np.broadcast_to(weight, (len(price), weight.shape[1]))
-    pairs = [module.waterfill(b, a, size, floor) for b, a in zip(price, weights, strict=True)]
-    return np.array([q for q, _ in pairs]), np.array([nu for _, nu in pairs])
+def solve(price, weight, size, floor):
+    found = fixed_size_probabilities(
+        price, weight=np.broadcast_to(weight, price.shape), size=size, floor=floor
+    )
+    return found.probability, found.multiplier
 
 
 def rows(*, spread, count=40, devices=9):
@@ -24,7 +24,7 @@ def test_the_size_is_met_and_every_device_pays_the_multiplier_or_sits_at_a_bound
     spread, size, floor
 ):
     price, weight = rows(spread=spread), rows(spread=0.5) if spread > 1 else np.ones((1, 1))
-    q, nu = waterfill(price, weight, size, floor)
+    q, nu = solve(price, weight, size, floor)
     assert q.sum(axis=1) == pytest.approx(np.full(len(q), size), rel=1e-13)
     assert np.all((q >= floor) & (q <= 1.0))
     slope = price - weight / q**2
@@ -37,20 +37,20 @@ def test_the_size_is_met_and_every_device_pays_the_multiplier_or_sits_at_a_bound
 
 def test_a_size_of_all_devices_takes_all():
     price = rows(spread=2.0)
-    q, nu = waterfill(price, np.ones((1, 1)), 9.0, 0.0)
+    q, nu = solve(price, np.ones((1, 1)), 9.0, 0.0)
     assert np.all(q == 1.0)
     assert np.array_equal(nu, (price - 1.0).max(axis=1))
 
 
 def test_equal_devices_share_equally():
-    q, nu = waterfill(np.full((1, 4), 3.0), np.ones((1, 1)), 2.0, 0.0)
+    q, nu = solve(np.full((1, 4), 3.0), np.ones((1, 1)), 2.0, 0.0)
     assert q == pytest.approx(np.full((1, 4), 0.5), rel=1e-15)
     assert nu == pytest.approx(-1.0)
 
 
 def test_digits_survive_prices_that_dwarf_the_weights():
     price = np.array([[2249815524.0958915, 80547968045003.1]])
-    q, _ = waterfill(price, np.ones((1, 1)), 1.0, 0.0)
+    q, _ = solve(price, np.ones((1, 1)), 1.0, 0.0)
     # The dear device is far from 1: it pays the difference of prices, to rounding.
     dear = (np.diff(price)[0, 0] + 1.0) ** -0.5
     assert q[0, 1] == pytest.approx(dear, rel=1e-12)
@@ -60,6 +60,6 @@ def test_digits_survive_prices_that_dwarf_the_weights():
 def test_a_device_that_takes_nearly_all_leaves_the_multiplier_below_its_price():
     price = np.array([[0.04201587940715174, 1919.238570735071]])
     weight = np.array([[2.410284753786761e-30, 2.783712304224136e-28]])
-    q, nu = waterfill(price, weight, 1.0, 0.0)
+    q, nu = solve(price, weight, 1.0, 0.0)
     assert nu[0] == pytest.approx(price[0, 0], rel=1e-14)
     assert q[0, 1] == pytest.approx(np.sqrt(weight[0, 1] / (price[0, 1] - nu[0])), rel=1e-12)

@@ -7,10 +7,10 @@ import itertools
 
 import numpy as np
 from numpy.typing import ArrayLike
+from tests.solve.reference import Array, ReferenceSolution
+from tests.solve.reference_draws import DrawnProblem, best_point, objective_of
 
 from fedsched.errors import InputError
-from fedsched.solve.reference import Array, ReferenceSolution
-from fedsched.solve.reference_draws import DrawnProblem, best_point, objective_of
 
 __all__ = ["brute_force_probabilities"]
 

@@ -1,0 +1,53 @@
+import numpy as np
+from numpy.typing import NDArray
+
+_Array = NDArray[np.float64]
+
+def power(
+    gain: _Array,
+    queue: _Array,
+    power: _Array,
+    cost: float,
+    factor: float,
+    noise: float,
+    max_power: float,
+    threads: int,
+    /,
+) -> int: ...
+def solve(
+    price: _Array,
+    weight: _Array,
+    omega: _Array | None,
+    q: _Array,
+    certificate: _Array,
+    devices: int,
+    design: int,
+    draws: int,
+    size: float,
+    floor: float,
+    threads: int,
+    /,
+) -> int: ...
+def decide(
+    gain: _Array,
+    queue: _Array,
+    power: _Array,
+    cost: float,
+    factor: float,
+    noise: float,
+    max_power: float,
+    price: _Array,
+    weight: _Array,
+    omega: _Array | None,
+    q: _Array,
+    certificate: _Array,
+    devices: int,
+    design: int,
+    draws: int,
+    size: float,
+    floor: float,
+    threads: int,
+    /,
+) -> int: ...
+def kernels() -> tuple[str, ...]: ...
+def use(name: str, /) -> None: ...

@@ -1,0 +1,53 @@
+/* The kernel for one set of instructions.
+ *
+ * All parts are compiled as one file, several times over: the build gives KERNEL a name and the compiler the
+ * instructions. The code is the same, and so are its bits; module.c takes the best that a processor has.
+ */
+#include "arithmetic.h"
+#include "kernel.h"
+
+#include "threads.c"
+#include "power.c"
+#include "response.c"
+#include "leader.c"
+#include "rising.c"
+#include "falling.c"
+#include "certificate.c"
+#include "waterfill.c"
+#include "draws.c"
+
+#ifndef KERNEL
+#define KERNEL baseline
+#endif
+#define JOINED(a, b) a##b
+#define NAME_OF(kernel) JOINED(kernel_, kernel)
+#define QUOTED(text) #text
+#define TEXT_OF(kernel) QUOTED(kernel)
+
+static int refused(const Problem *p)
+{
+    if (p->devices < 1 || p->draws < 1 || !(p->floor >= 0 && p->floor < 1)) return 1;
+    if (p->design == FIXED_SIZE && !(p->size > 0)) return 1;
+    for (int64_t i = 0; i < p->devices; i++)
+        if (!(p->price[i] >= 0 && p->price[i] < INFINITY)) return 1;
+    for (int64_t i = 0; i < (p->weights ? p->devices : 1); i++)
+        if (!(p->weight[i] > 0 && p->weight[i] < INFINITY)) return 1;
+    return 0;
+}
+
+static int kernel_solve(const Problem *p, double *omega, double *q, Certificate *c)
+{
+    Problem one = *p;
+    c->responses = 0;
+    if (refused(p)) return BAD_INPUT;
+    if (p->design == WITH_REPLACEMENT && p->draws > 1) return solve_draws(p, omega, q, c);
+    if (p->design == INDEPENDENT) solve_independent(p, q, c);
+    else {
+        if (p->design == WITH_REPLACEMENT) one.size = 1; /* one draw: omega = q */
+        solve_fixed_size(&one, q, c);
+    }
+    if (p->design == WITH_REPLACEMENT) memcpy(omega, q, sizeof(double) * (size_t)p->devices);
+    return SOLVED;
+}
+
+const Kernel NAME_OF(KERNEL) = {TEXT_OF(KERNEL), kernel_power, kernel_solve};
