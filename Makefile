@@ -9,8 +9,8 @@ export OMP_NUM_THREADS := 1
 
 # Where there is no C compiler, ziglang from the package index is one.
 KERNEL := $(wildcard src/fedsched/solve/kernel/*)
-ifeq ($(shell command -v cc || command -v gcc || command -v clang),)
-export CC ?= $(CURDIR)/$(BIN)/python -m ziglang cc
+ifeq ($(origin CC)$(shell command -v cc || command -v gcc || command -v clang),default)
+export CC := $(CURDIR)/$(BIN)/python -I -m ziglang cc
 ZIG := ziglang
 endif
 

@@ -10,6 +10,7 @@ from fedsched.policies.norm_based import (
     optimal_sampling_probabilities,
 )
 from fedsched.randomness import stream
+from fedsched.solve.probabilities import fixed_size_probabilities
 from fedsched.solve.uplink import Uplink
 
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
@@ -23,7 +24,7 @@ def test_optimal_client_sampling_is_the_water_filling_solution():
         size = int(rng.integers(1, n))
         u = rng.lognormal(0.0, 2.0, n)
         p = optimal_sampling_probabilities(u, size)
-        wanted, _ = waterfill(np.full(n, 1.0), u**2, float(size), 0.0)
+        wanted = fixed_size_probabilities(np.ones(n), weight=u**2, size=size).probability
         assert p == pytest.approx(wanted, rel=1e-9)
         assert p.sum() == pytest.approx(size, rel=1e-12)
         clipped += int((p == 1.0).any())

@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 NO_COMPILER = (
     "fedsched needs a C compiler to be installed from source: install gcc or clang, or run "
-    "`pip install ziglang` and name it with CC='python -m ziglang cc'"
+    "`pip install ziglang` and name it with CC='python -I -m ziglang cc'"
 )
 # No fused multiply-add, and nothing that reorders: IEEE 754 to the letter. sqrt is an instruction.
 FLAGS = (
@@ -38,7 +38,7 @@ def compiler() -> list[str]:
         if found := shutil.which(name):
             return [found]
     if find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "cc"]
+        return [sys.executable, "-I", "-m", "ziglang", "cc"]
     raise SystemExit(NO_COMPILER)
 
 

@@ -150,7 +150,7 @@ static void descend(Search *f, int64_t place, double low, double high, double gu
         nu = k.nu;
         if (off < 0) low = U;
         else high = U;
-        if (fabs(off) <= 1e-13 * U || high - low <= 4e-16 * high) break;
+        if (fabs(off) <= 1e-15 * U || high - low <= 4e-16 * high) break;
         U = next > low && next < high && round % 8 < 7 ? next : 0.5 * (low + high);
     }
     set_aside(f, place);

@@ -16,12 +16,12 @@ static int rise(const Devices *others, const Yardstick *k, double start, double 
 {
     double low = k->low, high = k->high;
     *x = within(start, low, high);
-    for (int round = 0; round < 16; round++) {
+    for (int round = 0; round < 20; round++) {
         Leader at = leader_taking(k->beta, k->a, others->m, *x);
         Response r = sweep(others, at.nu, round == 0);
         double T = larger(*x, others->least) + share * r.sum, v, next;
         double rate = (*x > others->least) - share * r.slope * at.slope;
-        if (fabs(T - 1) <= 2e-12 && share * r.moved <= 1e-7) return 1;
+        if (fabs(T - 1) <= 4e-15 + 1e-17 * others->n && share * r.moved <= 1e-8) return 1;
         v = 1 / (*x * *x) + (T * T * T - T) / (rate * *x * *x * *x);
         next = v > 0 ? 1 / sqrt(v) : high;
         if (share * r.moved < 1e-2 * fabs(T - 1)) { /* the sign of T - 1 can be trusted */
