@@ -57,9 +57,12 @@ def test_digits_survive_prices_that_dwarf_the_weights():
     assert q[0, 0] == pytest.approx(1.0 - dear, rel=1e-15)
 
 
-def test_a_device_that_takes_nearly_all_leaves_the_multiplier_below_its_price():
-    price = np.array([[0.04201587940715174, 1919.238570735071]])
-    weight = np.array([[2.410284753786761e-30, 2.783712304224136e-28]])
-    q, nu = solve(price, weight, 1.0, 0.0)
-    assert nu[0] == pytest.approx(price[0, 0], rel=1e-14)
-    assert q[0, 1] == pytest.approx(np.sqrt(weight[0, 1] / (price[0, 1] - nu[0])), rel=1e-12)
+def test_a_device_that_takes_nearly_all_leaves_the_other_what_it_pays_for():
+    price = np.array([0.04201587940715174, 1919.238570735071])
+    weight = np.array([2.410284753786761e-30, 2.783712304224136e-28])
+    found = fixed_size_probabilities(price, weight=weight, size=1.0).raise_for_status()
+    q, nu = found.probability, float(found.multiplier)
+    # The first is at 1 to the last bit, where any multiplier from its price on is one.
+    assert q[0] == 1.0
+    assert nu >= price[0] * (1 - 1e-14)
+    assert q[1] == pytest.approx(np.sqrt(weight[1] / (price[1] - nu)), rel=1e-12)

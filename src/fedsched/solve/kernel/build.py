@@ -42,9 +42,9 @@ def compiler() -> list[str]:
     raise SystemExit(NO_COMPILER)
 
 
-def build(folder: Path, command: list[str] | None = None, extra: tuple[str, ...] = ()) -> Path:
-    """Compile and link ``_kernel`` into the folder; returns the extension."""
-    cc = [*(command or compiler()), *extra]
+def build(folder: Path, command: list[str] | None = None) -> Path:
+    """Compile and link ``_kernel`` into the folder, with CFLAGS if given; returns the extension."""
+    cc = [*(command or compiler()), *shlex.split(os.environ.get("CFLAGS", ""))]
     x86 = platform.machine() in ("x86_64", "AMD64")
     target = folder / ("_kernel.pyd" if os.name == "nt" else "_kernel.abi3.so")
     include = f"-I{sysconfig.get_paths()['include']}"

@@ -120,7 +120,7 @@ static int scale_to(const Problem *p, double *q, double sum, double top)
     double above = 0, part;
     for (int64_t i = 0; i < p->devices; i++) above += q[i] < top ? q[i] - floor : 0;
     part = 1 + (p->size - sum) / above;
-    if (!(part >= 0 && part < 2)) return 0;
+    if (!(part > 0.5 && part < 2)) return 0; /* not at the cost of the smallest */
     for (int64_t i = 0; i < p->devices; i++)
         if (q[i] < top) q[i] = within(floor + (q[i] - floor) * part, floor, 1);
     return 1;
@@ -179,6 +179,13 @@ static void solve_fixed_size(const Problem *p, double *q, Certificate *c)
     extremes(p->price, n, &f.origin, &most);
     from = f.origin - high;
     to = f.origin - low;
+    if (p->size <= 1) { /* nobody is at 1: d is above what would bring any device there */
+        for (int64_t i = 0; i < n; i++)
+            q[i] = p->weight[p->weights ? i : 0] - (p->price[i] - f.origin);
+        extremes(q, n, &low, &high);
+        from = larger(from, high * (1 - 1e-15));
+        to = larger(to, from);
+    }
     d = level_of(&f, n, p->size, &from, &to, f.origin - d, p->threads, &c->responses);
     if (fabs(total(q, n) - p->size) > 1e-14 * p->size) d = refine(p, &f, from, to, d, c);
     even_out(p, q);

@@ -1,0 +1,26 @@
+#!/bin/sh
+# The fuzz once under AddressSanitizer and UBSan, and a small one under valgrind: sanitize.sh PYTHON
+set -e
+python=$1
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+cp -r src tests "$place"
+cd "$place"
+export PYTHONPATH="$place/src:$place" OMP_NUM_THREADS=1 PYTHONMALLOC=malloc
+
+CFLAGS="-g -fsanitize=address,undefined -fno-sanitize-recover=all" CC="${CC:-gcc}" \
+    "$python" src/fedsched/solve/kernel/build.py
+# Python itself leaves memory behind; leaks of the kernel are valgrind's to find.
+LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
+    ASAN_OPTIONS=detect_leaks=0 "$python" -m tests.solve.fuzz --count "${COUNT:-100000}" --twin 0
+echo "AddressSanitizer and UBSan found nothing"
+
+CFLAGS=-g "$python" src/fedsched/solve/kernel/build.py
+# Valgrind knows no AVX-512, and NumPy's own findings are not ours: only what names the kernel counts.
+valgrind --log-file="$place/valgrind.log" --leak-check=full \
+    "$python" -m tests.solve.fuzz --count "${VALGRIND_COUNT:-300}" --twin 0
+if grep -E "_kernel\.abi3|/solve/kernel/|module\.c|draws\.c|falling\.c" "$place/valgrind.log"; then
+    cat "$place/valgrind.log"
+    exit 1
+fi
+echo "valgrind found nothing in the kernel"
