@@ -40,7 +40,9 @@ def both(tmp_path_factory):
     (place / "scenario.toml").write_text(SCENARIO)
     env = os.environ | {
         "FEDSCHED_PLACE": str(place),
-        "PYTHONPATH": str(Path(__file__).parent),
+        "PYTHONPATH": os.pathsep.join(
+            [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        ).strip(os.pathsep),
         "FLWR_HOME": str(place / "home"),
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",

@@ -5,7 +5,16 @@ import pytest
 from flwr.app import ArrayRecord, RecordDict
 from tests.flower.loopback import MODEL, record, same
 
-from fedsched.flower.model import Update, arrays_of, moved, record_of, update_in
+from fedsched.flower.exchange import UnusableError
+from fedsched.flower.model import (
+    Update,
+    all_finite,
+    arrays_of,
+    largest_finite,
+    moved,
+    record_of,
+    update_in,
+)
 
 MOVED = {n: a + np.float32(1.0) if a.dtype == np.float32 else a + 1 for n, a in MODEL.items()}
 
@@ -41,13 +50,15 @@ def test_the_order_of_arrays_does_not_matter():
     ],
 )
 def test_what_cannot_be_used_is_told_in_words(change, words):
-    assert words in found({**MOVED, **change})
+    with pytest.raises(UnusableError) as caught:
+        found({**MOVED, **change})
+    assert words in str(caught.value)
 
 
 def test_a_reply_holds_one_record_of_arrays():
-    assert "holds 0 array records" in update_in(RecordDict(), MODEL)
-    two = RecordDict({"a": record(), "b": ArrayRecord()})
-    assert "holds 2 array records" in update_in(two, MODEL)
+    for content, count in (({}, 0), ({"a": record(), "b": ArrayRecord()}, 2)):
+        with pytest.raises(UnusableError, match=f"holds {count} array records"):
+            update_in(RecordDict(content), MODEL)
 
 
 def test_whole_numbers_for_floats_are_numbers():
@@ -68,3 +79,29 @@ def test_small_updates_are_added_up_before_they_are_rounded():
     one = Update(delta={"x": np.array([2.0**-24], np.float32)})
     after = moved({"x": np.ones(1, np.float32)}, [(1.0, one)] * 4)
     assert after["x"].tolist() == [1.0 + 2.0**-22]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<f2", "<f4", ">f4", "<f8", "<i8", "|u1"])
+def test_numbers_are_read_as_they_were_written(order, dtype):
+    x = {"x": np.zeros((2, 3), np.float32), "none": np.zeros((0, 4), np.float32)}
+    y = np.asarray([[1, 2, 3], [4, 5, 6]], dtype, order=order)
+    content = RecordDict({"arrays": record({"x": y, "none": np.zeros((0, 4), dtype)})})
+    assert update_in(content, x).delta["x"].tolist() == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+
+
+def test_the_largest_updates_are_left_out_until_the_sum_is_finite():
+    def update(value):
+        return Update(delta={"x": np.array([value], np.float32)})
+
+    weighted = [(1.0, update(2e38)), (1.0, update(1.0)), (2.0, update(1.5e38)), (1.0, update(1e37))]
+
+    def step(some):
+        after = moved({"x": np.zeros(1, np.float32)}, some)
+        return after if all_finite(after) else None
+
+    after, left_out = largest_finite(weighted, step)
+    assert left_out == [2]
+    assert after["x"][0] == np.float32(2e38 + 1e37 + 1.0)
+    nothing, all_of_them = largest_finite(weighted, lambda _: None)
+    assert nothing is None and sorted(all_of_them) == [0, 1, 2, 3]

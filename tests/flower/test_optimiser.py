@@ -43,7 +43,7 @@ def test_every_round_is_that_of_flowers_own_strategy(kind):
     a = b = MODEL
     for t in range(1, 6):
         before = a
-        a, b = ours.step(t, a, target(a, t)), own_step(theirs, t, b)
+        (a, ours), b = ours.step(t, a, target(a, t)), own_step(theirs, t, b)
         assert same(a, b)
         assert not same(a, before)
 
@@ -53,18 +53,29 @@ def test_its_memory_can_be_saved_and_taken_back(kind):
     through = ServerOptimiser(MAKE[kind]())
     model = MODEL
     for t in (1, 2, 3):
-        model = through.step(t, model, target(model, t))
+        model, through = through.step(t, model, target(model, t))
     resumed = ServerOptimiser(MAKE[kind]())
     resumed.restore({"spent_w": np.zeros(2), **through.arrays()}, list(model))
     for t in (4, 5):
         goal = target(model, t)
-        after = through.step(t, model, goal)
-        assert same(resumed.step(t, model, goal), after)
+        after, through = through.step(t, model, goal)
+        again, resumed = resumed.step(t, model, goal)
+        assert same(again, after)
         model = after
     if kind in ("FedAdam", "FedYogi", "FedAvgM"):  # without its memory it would step elsewhere
         fresh = ServerOptimiser(MAKE[kind]())
         goal = target(model, 6)
-        assert not same(fresh.step(6, model, goal), through.step(6, model, goal))
+        assert not same(fresh.step(6, model, goal)[0], through.step(6, model, goal)[0])
+
+
+def test_a_step_leaves_the_optimiser_that_took_it_as_it_was():
+    for kind, make in MAKE.items():
+        _, one = ServerOptimiser(make()).step(1, MODEL, target(MODEL, 1))
+        before = {name: value.copy() for name, value in one.arrays().items()}
+        first, _ = one.step(2, MODEL, target(MODEL, 2))
+        second, _ = one.step(2, MODEL, target(MODEL, 2))
+        assert same(first, second), kind
+        assert same(before, one.arrays()), kind
 
 
 def test_what_is_no_strategy_of_flowers_is_refused():

@@ -7,15 +7,9 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from tests.flower import loopback  # noqa: F401 - so that messages can be made
 
 from fedsched.errors import InputError
-from fedsched.flower.protocol import (
-    RECORD,
-    Assignment,
-    Report,
-    assignment_of,
-    mean_metrics,
-    number_in,
-    round_in,
-)
+from fedsched.flower.exchange import UnusableError
+from fedsched.flower.metrics import mean_metrics, metrics_in, number_in
+from fedsched.flower.protocol import RECORD, Assignment, Report, assignment_of, round_in
 
 
 def content(**metrics):
@@ -33,10 +27,22 @@ def test_a_gain_out_of_range_is_read_as_none(gain):
     assert math.isnan(Report.read(RecordDict({RECORD: record})).gain)
 
 
-def test_what_is_no_report_is_read_as_nothing():
-    assert Report.read(RecordDict()) is None
-    assert Report.read(RecordDict({RECORD: MetricRecord({"round": 3})})) is None
-    assert Report.read(RecordDict({RECORD: ConfigRecord({"device": 7, "round": 3})})) is None
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({}, "holds no report"),
+        ({RECORD: MetricRecord({"round": 3})}, "holds no report"),
+        ({RECORD: ConfigRecord({"device": 7, "round": 3})}, "name is not a text of 1 to 128"),
+        ({RECORD: ConfigRecord({"device": "x" * 129, "round": 3})}, "name is not a text of 1"),
+        ({RECORD: ConfigRecord({"device": "a\0", "round": 3})}, r"name 'a\?' holds control"),
+        ({RECORD: ConfigRecord({"device": "7", "round": True})}, "round is not a whole number"),
+        ({RECORD: ConfigRecord({"device": "7", "round": -1})}, "round is not one from 0 to"),
+        ({RECORD: ConfigRecord({"device": "7", "round": 2**31})}, "round is not one from 0 to"),
+    ],
+)
+def test_what_is_no_report_is_refused_in_words(content, words):
+    with pytest.raises(UnusableError, match=words):
+        Report.read(RecordDict(content))
 
 
 def test_an_assignment_arrives_as_it_was_sent():
@@ -63,15 +69,17 @@ def test_the_first_name_that_is_there_counts():
 
 
 def test_metrics_are_weighted_by_examples_and_odd_ones_left_out():
-    found = mean_metrics(
-        [
-            content(**{"num-examples": 1, "a": 1.0, "list": [1.0, 2.0], "odd": [1.0]}),
-            content(**{"num-examples": 3, "a": 5.0, "list": [3.0, 4.0], "odd": 2.0}),
-            content(**{"num-examples": 0, "a": 100.0}),
-            content(**{"num-examples": 5, "a": math.nan}),
-            content(a=100.0),
-        ]
-    )
+    told = [
+        content(**{"num-examples": 1, "a": 1.0, "list": [1.0, 2.0], "odd": [1.0]}),
+        content(**{"num-examples": 3, "a": 5.0, "list": [3.0, 4.0], "odd": 2.0}),
+        content(**{"num-examples": 5, "a": math.nan, "b": math.inf, "c": 1e101}),
+    ]
+    found = mean_metrics([metrics_in(each) for each in told])
     assert dict(found) == {"a": 4.0, "list": [2.5, 3.5]}
     assert mean_metrics([]) is None
-    assert mean_metrics([content(**{"num-examples": 0, "a": 1.0})]) is None
+
+
+@pytest.mark.parametrize("examples", [{}, {"num-examples": 0}, {"num-examples": [1]}])
+def test_a_reply_without_examples_has_no_metrics(examples):
+    with pytest.raises(UnusableError, match="num-examples is not a number from 1"):
+        metrics_in(content(a=1.0, **examples))

@@ -3,7 +3,8 @@
 Everything the next round depends on is one frozen value; a round takes it and gives the next.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -12,16 +13,19 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedsched.flower.exchange import exchange, reports_in
+from fedsched.flower.exchange import Lost, UnusableError, exchange, read_reply
 from fedsched.flower.fleet import Fleet
 from fedsched.flower.model import Update
 from fedsched.flower.present import grown, merged, part_of, schedule_present
-from fedsched.flower.protocol import CHANNEL_QUERY, FEEDBACK_QUERY, RECORD, Records
+from fedsched.flower.protocol import CHANNEL_QUERY, FEEDBACK_QUERY, RECORD, Records, Report
 from fedsched.policies import AbstractPolicy, Need, PolicyState
 from fedsched.solve.uplink import Uplink
 from fedsched.values import Experience, PerDevice, ScheduledRound
 
 __all__ = ["FederationState", "Scheduler"]
+
+_log = logging.getLogger("flwr.fedsched")  # shown beside Flower's own lines
+_LARGEST_ANSWER = 1e100  # to a policy's question: its square is still a number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,7 +85,7 @@ class Scheduler:
             Message(RecordDict({RECORD: wanted}), node, CHANNEL_QUERY, ttl=self.query_timeout_s)
             for node in ask
         ]
-        heard = reports_in(exchange(grid, messages, self.query_timeout_s))
+        heard = _reports_in(exchange(grid, messages, self.query_timeout_s))
         answered = {node for node, _ in heard}
         fleet = fleet.hear(heard).met(answered, "answer").miss(set(ask) - answered, t, "answer")
         new = len(fleet) - before
@@ -132,11 +136,9 @@ class Scheduler:
         answer = np.full(len(devices), np.nan)
         for reply in exchange(grid, messages, self.query_timeout_s):
             place = node_of.get(reply.metadata.src_node_id)
-            record = reply.content.get(RECORD) if reply.has_content() else None
-            if place is not None and isinstance(record, ConfigRecord):
-                value = record.get("value")
-                if isinstance(value, float) and value >= 0.0:
-                    answer[place] = value
+            value = read_reply(reply, _answer_in)
+            if place is not None and not isinstance(value, Lost):
+                answer[place] = value
         return answer
 
     def observe(
@@ -171,3 +173,25 @@ class Scheduler:
         )
         learnt = policy.observe(part_of(policy, state.policy, present), experience)
         return replace(state, policy=merged(policy, state.policy, learnt, present))
+
+
+def _reports_in(replies: Iterable[Message]) -> list[tuple[int, Report]]:
+    """The reports in replies, each with its node. An error that the link sends has none."""
+    found = []
+    for reply in replies:
+        node = reply.metadata.src_node_id
+        report = read_reply(reply, Report.read)
+        if isinstance(report, Lost):
+            _log.warning("node %d did not tell its gain: %s", node, report.reason)
+        else:
+            found.append((node, report))
+    return found
+
+
+def _answer_in(content: RecordDict) -> float:
+    """The answer to a policy's question."""
+    record = content.get(RECORD)
+    value = record.get("value") if isinstance(record, ConfigRecord) else None
+    if not (isinstance(value, float) and 0.0 <= value <= _LARGEST_ANSWER):
+        raise UnusableError("it holds no number that is an answer")
+    return value

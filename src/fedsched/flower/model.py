@@ -1,16 +1,33 @@
-"""Models as Flower sends them, and their weighted sum."""
+"""Models as Flower sends them: what a reply may hold, and the weighted sum."""
 
-from collections.abc import Iterable
+import io
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, RecordDict
 from numpy.typing import NDArray
 
-__all__ = ["Arrays", "Update", "arrays_of", "moved", "record_of", "update_in"]
+from fedsched.flower.exchange import UnusableError
+
+__all__ = [
+    "Arrays",
+    "Update",
+    "all_finite",
+    "arrays_of",
+    "largest_finite",
+    "moved",
+    "record_of",
+    "update_in",
+]
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]  # by name, in the order of the model
+_After = TypeVar("_After")
+_HEADER = 1000  # bytes: that of an array of numbers has about a hundred
+_NUMBER = 8  # bytes: the largest number that is read
+_LARGEST = 1e150  # of a difference: its square is still a number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,13 +42,18 @@ class Update:
         squares = [np.sum(np.square(each, dtype=np.float64)) for each in self.delta.values()]
         return float(np.sqrt(np.sum(squares)))
 
+    @property
+    def largest(self) -> float:
+        """Its largest magnitude."""
+        return max((float(np.abs(d).max(initial=0.0)) for d in self.delta.values()), default=0.0)
+
     def flat(self) -> NDArray[np.float32]:
         """All of it in one row."""
         return np.concatenate([each.ravel() for each in self.delta.values()]).astype(np.float32)
 
 
 def arrays_of(record: ArrayRecord) -> Arrays:
-    """The arrays of a record."""
+    """The arrays of a record that the server made."""
     return {name: array.numpy() for name, array in record.items()}
 
 
@@ -40,38 +62,80 @@ def record_of(arrays: Arrays) -> ArrayRecord:
     return ArrayRecord({name: Array(np.asarray(value)) for name, value in arrays.items()})
 
 
-def update_in(content: RecordDict, model: Arrays) -> Update | str:
-    """The update in a train reply, or a few words on why it cannot be used."""
+def all_finite(arrays: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether every number is one; arrays of anything else do not matter."""
+    return all(
+        bool(np.isfinite(each).all())
+        for each in arrays.values()
+        if np.issubdtype(each.dtype, np.floating)
+    )
+
+
+# --- what a node sent -------------------------------------------------------------------------
+
+
+def _numbers_in(name: str, array: Array, x: NDArray[Any]) -> NDArray[Any]:
+    """The numbers of an array from outside, if they are as many as x has, in x's type.
+
+    The claims of its header are checked against the bytes that came, so that no memory is taken
+    for numbers that are not there.
+    """
+    if array.stype != "numpy.ndarray":
+        raise UnusableError(f"array {name!r} is serialised as {array.stype!r}")
+    data, room = array.data, _HEADER + _NUMBER * x.size
+    if len(data) > room:
+        raise UnusableError(f"array {name!r} has {len(data)} bytes, and {room} at most are needed")
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        read = np.lib.format.read_array_header_1_0
+    elif version == (2, 0):
+        read = np.lib.format.read_array_header_2_0
+    else:
+        raise UnusableError(f"array {name!r} is of format {version}")
+    shape, fortran, dtype = read(stream, max_header_size=_HEADER)
+    if shape != x.shape:
+        raise UnusableError(f"array {name!r} has shape {shape} and the model's has {x.shape}")
+    if dtype.kind not in "iuf" or dtype.itemsize > _NUMBER:
+        raise UnusableError(f"array {name!r} holds {dtype} and not real numbers")
+    if len(data) - stream.tell() != x.size * dtype.itemsize:
+        raise UnusableError(f"array {name!r} has more or fewer bytes than its shape needs")
+    flat = np.frombuffer(data, dtype, x.size, stream.tell()) if x.size else np.empty(0, dtype)
+    with np.errstate(over="ignore"):
+        return flat.reshape(shape, order="F" if fortran else "C").astype(x.dtype, copy=False)
+
+
+def update_in(content: RecordDict, model: Arrays) -> Update:
+    """The update in a train reply; an UnusableError says why there is none."""
     records = list(content.array_records.values())
     if len(records) != 1:
-        return f"it holds {len(records)} array records and not one"
-    try:
-        theirs = arrays_of(records[0])
-    except (EOFError, OSError, TypeError, ValueError) as error:
-        return f"its arrays cannot be read: {error}"
+        raise UnusableError(f"it holds {len(records)} array records and not one")
+    theirs = records[0]
     if theirs.keys() != model.keys():
-        return f"its arrays are called {list(theirs)} and the model's {list(model)}"
+        raise UnusableError(f"its arrays are called {list(theirs)} and the model's {list(model)}")
     delta: Arrays = {}
     for name, x in model.items():
-        y = theirs[name]
-        if y.shape != x.shape:
-            return f"array {name!r} has shape {y.shape} and the model's has {x.shape}"
         if not np.issubdtype(x.dtype, np.floating):
             continue  # a counter is not learnt: the server keeps its own
-        if y.dtype.kind not in "iuf":
-            return f"array {name!r} holds {y.dtype} and not real numbers"
+        y = _numbers_in(name, theirs[name], x)
         with np.errstate(over="ignore", invalid="ignore"):
             delta[name] = y - x
         if not np.isfinite(delta[name]).all():
-            return f"array {name!r} is not finite"
+            raise UnusableError(f"array {name!r} is not finite, or not in the model's {x.dtype}")
+        if x.dtype.itemsize == _NUMBER and np.abs(delta[name]).max(initial=0.0) > _LARGEST:
+            raise UnusableError(f"array {name!r} changes by more than {_LARGEST:g}")
     return Update(delta=delta)
+
+
+# --- the sum ----------------------------------------------------------------------------------
 
 
 def moved(model: Arrays, weighted: Iterable[tuple[float, Update]]) -> Arrays:
     r"""The model after a round: :math:`x + \sum_n w_n (y_n - x)`, never renormalised.
 
     The sum is kept in float64, in the order given, and rounded once at the end, as in the
-    simulator; the order is that of the devices' numbers, whoever answered first.
+    simulator; the order is that of the devices' numbers, whoever answered first. It may overflow:
+    whoever keeps it looks first.
     """
     total = {
         name: x.astype(np.float64)
@@ -81,4 +145,33 @@ def moved(model: Arrays, weighted: Iterable[tuple[float, Update]]) -> Arrays:
     for weight, update in weighted:
         for name, each in update.delta.items():
             total[name] += weight * each.astype(np.float64)
-    return {name: total[name].astype(x.dtype) if name in total else x for name, x in model.items()}
+    with np.errstate(over="ignore"):
+        return {
+            name: total[name].astype(x.dtype) if name in total else x for name, x in model.items()
+        }
+
+
+def largest_finite(
+    weighted: Sequence[tuple[float, Update]],
+    step: Callable[[Sequence[tuple[float, Update]]], _After | None],
+) -> tuple[_After | None, list[int]]:
+    """What a step gives with as many updates as leave it finite, and the places of the others.
+
+    The update whose weighted magnitude is the largest is left out first. ``step`` gives None where
+    the result is not finite.
+    """
+    kept = list(range(len(weighted)))
+    left_out: list[int] = []
+    while kept:
+        after = step([weighted[place] for place in kept])
+        if after is not None:
+            return after, left_out
+        worst = max(kept, key=lambda place: _size(*weighted[place]))
+        kept.remove(worst)
+        left_out.append(worst)
+    return None, left_out
+
+
+def _size(weight: float, update: Update) -> float:
+    size = abs(weight) * update.largest
+    return size if math.isfinite(size) else math.inf

@@ -5,8 +5,9 @@ to the average as a gradient. Their average renormalises. So they are given one 
 sum itself, which its own average does not change; what follows is theirs.
 """
 
+import copy
 from collections.abc import Iterable, Mapping
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
@@ -32,15 +33,18 @@ class ServerOptimiser:
             )
         self._strategy = strategy
 
-    def step(self, server_round: int, model: Arrays, target: Arrays) -> Arrays:
+    def step(self, server_round: int, model: Arrays, target: Arrays) -> tuple[Arrays, Self]:
         """The next model, from the present one and from where the updates point.
+
+        Its moments may overflow where the model does not: whoever keeps them looks first. So the
+        step leaves this one as it is, and gives another that has taken it.
 
         Args:
             server_round: counted from 1, as Flower does.
             model: x.
             target: x plus the weighted sum of the updates.
         """
-        strategy = self._strategy
+        strategy = copy.copy(self._strategy)  # Flower's steps replace what they remember
         several = max(strategy.min_available_nodes, strategy.min_train_nodes, 1)
         # It notes the model here; whom it would have asked does not matter.
         strategy.configure_train(server_round, record_of(model), ConfigRecord(), _NoGrid(several))  # type: ignore[arg-type]
@@ -49,14 +53,14 @@ class ServerOptimiser:
             "metrics": MetricRecord({strategy.weighted_by_key: 1.0}),
         }
         reply = Message(RecordDict(content), 1, MessageType.TRAIN)
-        arrays, _ = strategy.aggregate_train(server_round, [reply])
-        if arrays is None:
-            return model
-        after = arrays_of(arrays)
-        return {
-            name: after[name].astype(x.dtype) if np.issubdtype(x.dtype, np.floating) else x
-            for name, x in model.items()
-        }
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            arrays, _ = strategy.aggregate_train(server_round, [reply])
+            after = model if arrays is None else arrays_of(arrays)
+            stepped = {
+                name: after[name].astype(x.dtype) if np.issubdtype(x.dtype, np.floating) else x
+                for name, x in model.items()
+            }
+        return stepped, type(self)(strategy)
 
     # --- its memory, to be saved ---------------------------------------------------------------
 

@@ -7,14 +7,13 @@ server -> node   query.fedsched_feedback   the model and what the policy wants t
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fedsched.errors import InputError
+from fedsched.flower.exchange import UnusableError, plain
 
 __all__ = [
     "CHANNEL_QUERY",
@@ -24,16 +23,15 @@ __all__ = [
     "Records",
     "Report",
     "assignment_of",
-    "mean_metrics",
-    "number_in",
     "round_in",
 ]
 
 CHANNEL_QUERY = "query.fedsched_channel"
 FEEDBACK_QUERY = "query.fedsched_feedback"
 Records: TypeAlias = dict[str, ArrayRecord | MetricRecord | ConfigRecord]
-_EXAMPLES = "num-examples"
 _LEAST_GAIN = 1e-100  # airtimes and powers of what lies beyond leave the range of numbers
+_LONGEST_NAME = 128  # characters of a device's name
+_MOST_ROUNDS = 2**31 - 1
 RECORD = "fedsched"  # the name of our record beside those of the app itself
 
 
@@ -50,14 +48,23 @@ class Report:
         return ConfigRecord({"device": self.device, "round": self.round, "gain": self.gain})
 
     @classmethod
-    def read(cls, content: RecordDict) -> Self | None:
-        """The report in a reply; None if there is none, or none that can be used."""
+    def read(cls, content: RecordDict) -> Self:
+        """The report in a reply; an UnusableError says why there is none.
+
+        A gain out of bounds is read as that of a node that cannot send.
+        """
         record = content.get(RECORD)
         if not isinstance(record, ConfigRecord):
-            return None
+            raise UnusableError("it holds no report")
         device, round_, gain = (record.get(name) for name in ("device", "round", "gain"))
-        if not (isinstance(device, str) and isinstance(round_, int)):
-            return None
+        if not (isinstance(device, str) and 0 < len(device) <= _LONGEST_NAME):
+            raise UnusableError(f"its name is not a text of 1 to {_LONGEST_NAME} characters")
+        if not device.isprintable():
+            raise UnusableError(f"its name {plain(device)!r} holds control characters")
+        if isinstance(round_, bool) or not isinstance(round_, int):
+            raise UnusableError("its round is not a whole number")
+        if not 0 <= round_ <= _MOST_ROUNDS:
+            raise UnusableError(f"its round is not one from 0 to {_MOST_ROUNDS}")
         if not (isinstance(gain, float) and _LEAST_GAIN <= gain <= 1.0 / _LEAST_GAIN):
             gain = math.nan
         return cls(device=device, round=round_, gain=gain)
@@ -95,36 +102,3 @@ def round_in(record: ConfigRecord) -> int:
     if not isinstance(value, int):
         raise InputError(f"round must be a whole number, got {value!r}")
     return value
-
-
-def number_in(content: RecordDict, names: tuple[str, ...]) -> float:
-    """The first of these metrics that a reply holds, as a number; NaN if it has none of them."""
-    for name in names:
-        for record in content.metric_records.values():
-            value = record.get(name)
-            if isinstance(value, int | float):
-                return float(value)
-    return math.nan
-
-
-def mean_metrics(contents: Sequence[RecordDict]) -> MetricRecord | None:
-    """The means of the metrics in replies, weighted by their numbers of examples; None if none is.
-
-    A metric of a reply that is not finite is left out, and so is one that is a list of another
-    length in another reply.
-    """
-    told: dict[str, list[tuple[float, np.ndarray[Any, Any]]]] = {}
-    for content in contents:
-        examples = number_in(content, (_EXAMPLES,))
-        if not 0.0 < examples < math.inf:
-            continue
-        for record in content.metric_records.values():
-            for name, value in record.items():
-                if name != _EXAMPLES and np.isfinite(value).all():
-                    told.setdefault(name, []).append((examples, np.asarray(value, np.float64)))
-    means = {
-        name: np.average([value for _, value in pairs], axis=0, weights=[n for n, _ in pairs])
-        for name, pairs in told.items()
-        if len({value.shape for _, value in pairs}) == 1
-    }
-    return MetricRecord({name: mean.tolist() for name, mean in means.items()}) if means else None

@@ -7,8 +7,9 @@ import copy
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -19,19 +20,22 @@ from flwr.serverapp.strategy import FedAvg, Result, Strategy
 from numpy.typing import NDArray
 
 from fedsched.errors import InputError
-from fedsched.flower.exchange import content_of, exchange
+from fedsched.flower.exchange import Lost, exchange, read_reply
 from fedsched.flower.federation import FederationState, Scheduler
 from fedsched.flower.folder import RunFolder
-from fedsched.flower.model import Arrays, Update, arrays_of, moved, record_of, update_in
-from fedsched.flower.optimiser import ServerOptimiser
-from fedsched.flower.protocol import (
-    RECORD,
-    Assignment,
-    Records,
-    Report,
-    mean_metrics,
-    number_in,
+from fedsched.flower.metrics import mean_metrics, metrics_in, number_in
+from fedsched.flower.model import (
+    Arrays,
+    Update,
+    all_finite,
+    arrays_of,
+    largest_finite,
+    moved,
+    record_of,
+    update_in,
 )
+from fedsched.flower.optimiser import ServerOptimiser
+from fedsched.flower.protocol import RECORD, Assignment, Records, Report
 from fedsched.flower.settings import Settings
 from fedsched.policies import AbstractPolicy
 from fedsched.randomness import stream
@@ -298,34 +302,32 @@ class ChannelStrategy(Strategy):
         if now is None:
             raise InputError("aggregate_train was called before configure_train")
         by_node = {reply.metadata.src_node_id: reply for reply in replies}
-        names = [self._state.fleet.name[n] for n in now.scheduled.cohort.device]
         weighted: list[tuple[float, Update]] = []
         kept: list[int] = []
         losses: list[float] = []
         reports: list[tuple[int, Report]] = []
-        for place, (node, device) in enumerate(zip(now.nodes, names, strict=True)):
-            content, error = content_of(by_node.get(node))
-            report = Report.read(content)
+        for place, node in enumerate(now.nodes):
+            report = read_reply(by_node.get(node), Report.read)
             # One that calls itself otherwise by now is asked again, and then has its place.
-            if report is not None and report.device == device:
+            if not isinstance(report, Lost) and report.device == self._name_of(place):
                 reports.append((node, report))
-            update = error or update_in(content, self._model)
-            if isinstance(update, str):
-                _log.warning("round %d: the update of device %s is lost: %s", t, device, update)
+            trained = read_reply(by_node.get(node), self._trained_in)
+            if isinstance(trained, Lost):
+                self._tell_lost(t, place, trained.reason)
                 continue
-            weighted.append((float(now.scheduled.cohort.weight[place]), update))
+            weighted.append((float(now.scheduled.cohort.weight[place]), trained[0]))
             kept.append(place)
-            losses.append(number_in(content, _TRAIN_LOSS))
+            losses.append(trained[1])
+        after, left_out = largest_finite(weighted, partial(self._after, server_round))
+        for place in sorted(left_out, reverse=True):
+            self._tell_lost(t, kept.pop(place), "with it the model would not be finite")
+            del weighted[place], losses[place]
         done = {now.nodes[place] for place in kept}
         missing = set(now.nodes) - done
         fleet = self._state.fleet.hear(reports).met(done, "train").miss(missing, t, "train")
         self._state = replace(self._state, round=t + 1, fleet=fleet)
-        if weighted:
-            target = moved(self._model, weighted)
-            if self._optimiser is None:
-                self._model = target
-            else:
-                self._model = self._optimiser.step(server_round, self._model, target)
+        if after is not None:
+            self._model, self._optimiser = after
         self._state = self._scheduler.observe(
             self._state,
             now.present,
@@ -344,6 +346,31 @@ class ChannelStrategy(Strategy):
         if math.isfinite(train_loss):
             metrics["train-loss"] = train_loss
         return (record_of(self._model) if weighted else None), MetricRecord(metrics)
+
+    def _trained_in(self, content: RecordDict) -> tuple[Update, float]:
+        return update_in(content, self._model), number_in(content, _TRAIN_LOSS)
+
+    def _after(
+        self, server_round: int, weighted: Sequence[tuple[float, Update]]
+    ) -> tuple[Arrays, ServerOptimiser | None] | None:
+        """Model and optimiser after a round; None if any of their numbers is not finite."""
+        target = moved(self._model, weighted)
+        if not all_finite(target):
+            return None
+        if self._optimiser is None:
+            return target, None
+        model, optimiser = self._optimiser.step(server_round, self._model, target)
+        sound = all_finite(model) and all_finite(optimiser.arrays())
+        return (model, optimiser) if sound else None
+
+    def _name_of(self, place: int) -> str:
+        assert self._now is not None
+        return self._state.fleet.name[int(self._now.scheduled.cohort.device[place])]
+
+    def _tell_lost(self, t: int, place: int, reason: str) -> None:
+        _log.warning(
+            "round %d: the update of device %s is lost: %s", t, self._name_of(place), reason
+        )
 
     # --- evaluation ----------------------------------------------------------------------------
 
@@ -372,8 +399,18 @@ class ChannelStrategy(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """The mean of the metrics, weighted by the number of examples."""
-        del server_round
-        return mean_metrics([reply.content for reply in replies if reply.has_content()])
+        told = []
+        for reply in replies:
+            found = read_reply(reply, metrics_in)
+            if isinstance(found, Lost):
+                node = reply.metadata.src_node_id
+                _log.warning(
+                    "round %d: the evaluation of node %d is lost: %s",
+                    server_round - 1, node, found.reason,
+                )  # fmt: skip
+            else:
+                told.append(found)
+        return mean_metrics(told)
 
     # --- what it is ----------------------------------------------------------------------------
 
