@@ -22,7 +22,7 @@ from fedsched.solve.uplink import PAPER_UPLINK
         ({"policy": "uniform"}, "policy.kind = 'lyapunov', this one has 'uniform'"),
         ({"seed": 6}, "run.seed = 5, this one has 6"),
         ({"draws": 3}, "policy.draws = 2, this one has 3"),
-        ({"options": {"lam": 7.0}}, "policy.lam = None, this one has 7.0"),
+        ({"options": {"lam": 7.0}}, "this one has 7.0; policy.v = 200.0, this"),
         ({"optimiser": FedAdam()}, "training.optimiser = None, this one has 'FedAdam'"),
         ({"budget_w": 2.0}, "uplink.budget_w = 1.0, this one has 2.0"),
     ],

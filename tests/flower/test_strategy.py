@@ -179,7 +179,7 @@ def test_if_all_rest_all_are_asked(tmp_path):
 
 def test_a_new_node_starts_with_an_empty_queue(tmp_path, monkeypatch):
     grid = Loopback(3)
-    run(grid, tmp_path, 3, "lyapunov")
+    run(grid, tmp_path, 3, "lyapunov", options={"start": "empty"})
     before = queue(tmp_path)
     assert before.max() > 0.0
     grid.join(3)
@@ -191,7 +191,7 @@ def test_a_new_node_starts_with_an_empty_queue(tmp_path, monkeypatch):
         return schedule_round(air, state, measure)
 
     monkeypatch.setattr(present_module, "schedule_round", spy)
-    run(grid, tmp_path, 4, "lyapunov")
+    run(grid, tmp_path, 4, "lyapunov", options={"start": "empty"})
     assert np.array_equal(decided[0], [*before, 0.0])
     assert len(queue(tmp_path)) == 4
     assert read_checkpoint(tmp_path).memory["joined"].tolist() == [0, 0, 0, 3]
@@ -400,9 +400,10 @@ def test_policies_with_memory_live_with_nodes_that_come_and_go(tmp_path, name):
 
 
 def test_a_policy_object_does_what_its_name_does(tmp_path):
-    made = make_policy("lyapunov", uplink=PAPER_UPLINK, draws=2, budget_w=1.0)
+    own = {"design": "independent", "lam": 3.0, "v": 50.0, "start": "empty", "floor": 0.1}
+    made = make_policy("lyapunov", uplink=PAPER_UPLINK, draws=2, budget_w=1.0, **own)
     _, by_object = run(Loopback(5), tmp_path / "a", 3, made, uplink=PAPER_UPLINK)
-    _, by_name = run(Loopback(5), tmp_path / "b", 3, "lyapunov", uplink=PAPER_UPLINK)
+    _, by_name = run(Loopback(5), tmp_path / "b", 3, "lyapunov", uplink=PAPER_UPLINK, options=own)
     assert same(arrays(by_object.arrays), arrays(by_name.arrays))
 
 

@@ -4,7 +4,7 @@ Everything the next round depends on is one frozen value; a round takes it and g
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -70,7 +70,7 @@ class FederationState:
 class Scheduler:
     """Asks nodes for their gains and chooses among them, as a policy decides."""
 
-    policy: AbstractPolicy
+    policy_of: Callable[[int], AbstractPolicy]  # by how many devices are present
     uplink: Uplink
     seed: int
     max_age_rounds: int  # of a gain that is not asked for anew
@@ -92,7 +92,7 @@ class Scheduler:
         return replace(
             state,
             fleet=fleet,
-            policy=grown(self.policy, state.policy, before, len(fleet)),
+            policy=grown(self.policy_of(len(fleet)), state.policy, before, len(fleet)),
             spent_w=np.concatenate([state.spent_w, np.zeros(new)]),
             joined=np.concatenate([state.joined, np.full(new, t)]).astype(np.int64),
         )
@@ -106,7 +106,7 @@ class Scheduler:
             return self._feedback(state.fleet, grid, kind, devices, model)
 
         done, policy = schedule_present(
-            policy=self.policy,
+            policy=self.policy_of(len(present)),
             uplink=self.uplink,
             seed=self.seed,
             round=state.round,
@@ -158,7 +158,7 @@ class Scheduler:
             losses: may be NaN; such a device teaches nothing to a policy that learns losses.
             updates: in the same order.
         """
-        policy = self.policy
+        policy = self.policy_of(len(present))
         if not len(present):
             return state
         experience = Experience(

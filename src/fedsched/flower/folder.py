@@ -69,19 +69,21 @@ class RunFolder:
 
     def _check_same(self) -> None:
         there = read_manifest(self._folder.path)
+        different = []
         for section, values in self._scenario.items():
             old = dict(there["scenario"].get(section, {}))
-            for name in sorted(old.keys() | values.keys()):
-                if (section, name) != ("run", "rounds"):
-                    self._compare(f"{section}.{name}", old.get(name), values.get(name))
-        for name, value in self._about.items():
-            self._compare(name, there.get(name), value)
-
-    def _compare(self, name: str, old: object, new: object) -> None:
-        if old != new:
+            different += [
+                (f"{section}.{name}", old.get(name), values.get(name))
+                for name in sorted(old.keys() | values.keys())
+                if (section, name) != ("run", "rounds")
+            ]
+        different += [(name, there.get(name), value) for name, value in self._about.items()]
+        words = [f"{name} = {old!r}, this one has {new!r}" for name, old, new in different
+                 if old != new]  # fmt: skip
+        if words:
             raise InputError(
-                f"folder: {str(self._path)!r} holds a run with {name} = {old!r}, this one has "
-                f"{new!r}; choose another folder or delete this one"
+                f"folder: {str(self._path)!r} holds a run with {'; '.join(words)}; choose "
+                "another folder or delete this one"
             )
 
     def restored(self, model: Arrays) -> Saved | None:

@@ -10,6 +10,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError
+from fedsched.flower.defaults import FRACTION, cohort_size, safe_options
 from fedsched.flower.model import Arrays
 from fedsched.policies import AbstractPolicy, make_policy
 from fedsched.solve.uplink import PAPER_UPLINK, Uplink
@@ -27,7 +28,8 @@ class Settings:
     policy: str | AbstractPolicy
     folder: Path
     seed: int
-    draws: int
+    draws: int | None
+    fraction_train: float | None
     uplink: Uplink | None
     budget_w: float
     options: Mapping[str, Any]
@@ -40,12 +42,23 @@ class Settings:
     loss: str | None
 
     def __post_init__(self) -> None:
-        whole_number("draws", self.draws)
+        if self.draws is not None:
+            whole_number("draws", self.draws)
+        if self.draws is not None and self.fraction_train is not None:
+            raise InputError(
+                f"draws = {self.draws} and fraction_train = {self.fraction_train} both say how "
+                "many nodes train in a round; give one of them"
+            )
         whole_number("seed", self.seed, least=0)
         whole_number("min_nodes", self.min_nodes)
         whole_number("max_age_rounds", self.max_age_rounds, least=0)
         positive_number("query_timeout_s", self.query_timeout_s)
         positive_number("budget_w", self.budget_w)
+        if self.fraction_train is not None and not 0.0 < self.fraction_train <= 1.0:
+            raise InputError(
+                f"fraction_train must lie in (0, 1], got {self.fraction_train}; it is the share of "
+                "nodes that train in a round"
+            )
         if not 0.0 <= self.fraction_evaluate <= 1.0:
             raise InputError(
                 f"fraction_evaluate must lie in [0, 1], got {self.fraction_evaluate}; it is the "
@@ -69,7 +82,9 @@ class Settings:
                 "data_weight must be None in a federation, where devices come and go and each that "
                 "is present counts the same; leave it out"
             )
-        self.make_policy(PAPER_UPLINK)  # refuse a bad name or option now, not after the nodes came
+        self.make_policy(
+            PAPER_UPLINK, 1
+        )  # refuse a bad name or option now, not after the nodes came
 
     @property
     def policy_name(self) -> str:
@@ -92,13 +107,27 @@ class Settings:
             return self.uplink
         return replace(PAPER_UPLINK, bits=32.0 * sum(each.size for each in model.values()))
 
-    def make_policy(self, uplink: Uplink) -> AbstractPolicy:
-        """The policy that was given, or one by its name."""
+    def draws_of(self, devices: int) -> int:
+        """How many of so many present devices train in a round."""
+        if self.draws is not None:
+            return self.draws
+        return cohort_size(self.fraction_train or FRACTION, 1, devices)
+
+    def make_policy(self, uplink: Uplink, devices: int) -> AbstractPolicy:
+        """The policy that was given, or one by its name for so many present devices."""
         if not isinstance(self.policy, str):
             return self.policy
+        draws = self.draws_of(devices)
+        options = self._options(uplink, draws, devices)
         return make_policy(
-            self.policy, uplink=uplink, draws=self.draws, budget_w=self.budget_w, **self.options
+            self.policy, uplink=uplink, draws=draws, budget_w=self.budget_w, **options
         )
+
+    def _options(self, uplink: Uplink, draws: int, devices: int) -> dict[str, Any]:
+        return safe_options(
+            self.policy_name, uplink=uplink, budget_w=self.budget_w, draws=draws,
+            devices=devices, given=self.options,
+        )  # fmt: skip
 
     def scenario(self, uplink: Uplink, num_rounds: int) -> dict[str, dict[str, Any]]:
         """What the run depends on, in the sections that fedsched's reports know."""
@@ -106,7 +135,7 @@ class Settings:
         link = dataclasses.asdict(uplink)
         return {
             "run": {"rounds": num_rounds, "seed": self.seed},
-            "policy": {"kind": self.policy_name, **self._policy_fields()},
+            "policy": {"kind": self.policy_name, **self._policy_fields(uplink)},
             "channel": {
                 "kind": "reported",
                 "max_age_rounds": self.max_age_rounds,
@@ -116,10 +145,18 @@ class Settings:
             "training": {"framework": "flower", **optimiser},
         }
 
-    def _policy_fields(self) -> dict[str, Any]:
+    def _policy_fields(self, uplink: Uplink) -> dict[str, Any]:
         """What tells one policy from another, as a manifest can hold it: a design in words."""
         if isinstance(self.policy, str):
-            return {"draws": self.draws, **self.options}
+            size = (
+                {"fraction_train": self.fraction_train or FRACTION}
+                if self.draws is None
+                else {"draws": self.draws}
+            )
+            options = self._options(uplink, 1, 1)
+            if "floor" not in self.options:
+                options.pop("floor", None)  # it follows from the size and from who is present
+            return {**size, **options}
         if not dataclasses.is_dataclass(self.policy):
             return {}
         fields = {

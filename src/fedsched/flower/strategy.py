@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, final
 
@@ -20,6 +20,7 @@ from flwr.serverapp.strategy import FedAvg, Result, Strategy
 from numpy.typing import NDArray
 
 from fedsched.errors import InputError
+from fedsched.flower.defaults import WEIGHTS
 from fedsched.flower.exchange import Lost, exchange, read_reply
 from fedsched.flower.federation import FederationState, Scheduler
 from fedsched.flower.folder import RunFolder
@@ -82,7 +83,9 @@ class ChannelStrategy(Strategy):
         policy: a name that ``fedsched policies`` lists, or a policy of your own.
         folder: the run folder. Give the whole path where the server app runs in another place.
         seed: of cohorts; the same seed and the same gains give the same cohorts.
-        draws: m, draws or devices a round, of a policy by name.
+        fraction_train: share of the present nodes that train in a round, of a policy by name; 0.8
+            unless ``draws`` says how many.
+        draws: m, so many devices a round in place of a share, of a policy by name.
         uplink: the shared link; by default the paper's, with 32 bits for each number of the model.
         budget_w: average transmit power of each device, of a policy by name.
         options: other settings of a policy by name, such as ``{"lam": 10.0, "v": 100.0}``.
@@ -97,11 +100,12 @@ class ChannelStrategy(Strategy):
 
     def __init__(
         self,
-        policy: str | AbstractPolicy,
+        policy: str | AbstractPolicy = "lyapunov",
         *,
         folder: str | Path,
         seed: int = 1,
-        draws: int = 10,
+        draws: int | None = None,
+        fraction_train: float | None = None,
         uplink: Uplink | None = None,
         budget_w: float = 1.0,
         options: Mapping[str, Any] | None = None,
@@ -114,7 +118,8 @@ class ChannelStrategy(Strategy):
         loss: str | None = None,
     ) -> None:
         self._settings = Settings(
-            policy=policy, folder=Path(folder), seed=seed, draws=draws, uplink=uplink,
+            policy=policy, folder=Path(folder), seed=seed, draws=draws,
+            fraction_train=fraction_train, uplink=uplink,
             budget_w=budget_w, options=dict(options or {}), optimiser=optimiser,
             min_nodes=min_nodes, max_age_rounds=max_age_rounds, query_timeout_s=query_timeout_s,
             fraction_evaluate=fraction_evaluate, accuracy=accuracy, loss=loss,
@@ -124,6 +129,7 @@ class ChannelStrategy(Strategy):
         self._state = FederationState()
         self._model: Arrays = {}
         self._now: _Outcome | None = None
+        self._warned = False
 
     # --- the run -------------------------------------------------------------------------------
 
@@ -149,14 +155,14 @@ class ChannelStrategy(Strategy):
             evaluate_fn: evaluates the model at the server; also called with round 0 at the start.
         """
         self._timeout_s = timeout
-        self._state, self._now = FederationState(), None
+        self._state, self._now, self._warned = FederationState(), None, False
         given = self._settings
         if given.optimiser is not None:  # a copy, so that every start begins without moments
             self._optimiser = ServerOptimiser(copy.deepcopy(given.optimiser))
         self._model = arrays_of(initial_arrays)
         uplink = given.uplink_for(self._model)
         self._scheduler = Scheduler(
-            policy=given.make_policy(uplink),
+            policy_of=lru_cache(maxsize=16)(partial(given.make_policy, uplink)),
             uplink=uplink,
             seed=given.seed,
             max_age_rounds=given.max_age_rounds,
@@ -275,6 +281,7 @@ class ChannelStrategy(Strategy):
         nodes = tuple(state.fleet.node[n] for n in device)
         self._now = _Outcome(scheduled=scheduled, present=present, nodes=nodes)
         _log.info("round %d: %d of %d nodes take part", t, len(nodes), len(online))
+        self._judge_weights(t, float(scheduled.cohort.weight.sum()), len(nodes))
         messages = []
         for place, (n, node) in enumerate(zip(device.tolist(), nodes, strict=True)):
             assignment = Assignment(
@@ -293,6 +300,18 @@ class ChannelStrategy(Strategy):
             )
             messages.append(Message(content, node, MessageType.TRAIN, ttl=self._timeout_s))
         return messages
+
+    def _judge_weights(self, t: int, total: float, size: int) -> None:
+        """Say once a run that the step of a round has another length than usual."""
+        least, most = WEIGHTS
+        if not size or least <= total <= most or self._warned:
+            return
+        self._warned = True
+        _log.warning(
+            "round %d: the weights of its %d updates add up to %.2f, which is not within %g to %g; "
+            "so long a step may not suit your learning rate. Raise fraction_train or draws, or "
+            "leave design and floor to the defaults.", t, size, total, least, most,
+        )  # fmt: skip
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
