@@ -201,7 +201,7 @@ class Loopback(Grid):
         return [
             [m.metadata.dst_node_id for m in batch]
             for batch in self.sent
-            if batch[0].metadata.message_type == kind
+            if batch and batch[0].metadata.message_type == kind
         ]
 
     # --- what Flower asks for ------------------------------------------------------------------
@@ -249,7 +249,8 @@ def _through_wire(message: Message) -> Message:
 
 def strategy(folder, policy="full", **options) -> ChannelStrategy:
     """A strategy with small numbers."""
-    return ChannelStrategy(policy, folder=folder, **{"draws": 2, "seed": 5, **options})
+    own = {"draws": 2, "seed": 5, "fraction_evaluate": 0.0, **options}
+    return ChannelStrategy(policy, folder=folder, **own)
 
 
 def run(grid, folder, rounds=3, policy="full", evaluate_fn=None, initial=None, **options):

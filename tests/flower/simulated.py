@@ -55,7 +55,8 @@ def main(grid, context):  # noqa: ARG001 - Flower passes it
         folder=PLACE / "flower",
         seed=SCENARIO.run.seed,
         uplink=uplink,
-        min_nodes=DEVICES,
+        min_available_nodes=DEVICES,
+        fraction_evaluate=0.0,
         query_timeout_s=240,  # the first answer waits for processes that import torch
     )
 

@@ -20,7 +20,7 @@ def ask(grid, kind, content, node_id=101):
 
 
 def assigned(t=4):
-    return Assignment(round=t, device=1, power_w=1.0, airtime_s=0.1, weight=0.5).record()
+    return Assignment(round=t, device=1, power_w=1.0, airtime_s=0.1, weight=0.5).entries()
 
 
 def test_it_answers_with_the_gain_of_the_round_asked_for():
@@ -31,9 +31,18 @@ def test_it_answers_with_the_gain_of_the_round_asked_for():
 
 def test_a_train_reply_brings_the_gain_of_the_next_round():
     grid = Loopback(3, app(lambda c, t: 10.0 * t + c.node_config["partition-id"]))
-    reply = ask(grid, "train", {"arrays": record(), RECORD: assigned(4)})
+    reply = ask(grid, "train", {"arrays": record(), "config": ConfigRecord(assigned(4))})
     assert Report.read(reply.content) == Report(device="1", round=5, gain=51.0)
     assert "arrays" in reply.content and "metrics" in reply.content
+
+
+def test_a_gain_that_cannot_be_measured_after_training_does_not_lose_the_update():
+    def broken(*_):
+        raise RuntimeError("no modem")
+
+    content = {"arrays": record(), "config": ConfigRecord(assigned(4))}
+    reply = ask(Loopback(3, app(broken)), "train", content)
+    assert "arrays" in reply.content and RECORD not in reply.content
 
 
 def test_an_evaluation_is_left_as_it_is():

@@ -10,10 +10,12 @@ from tests.flower.loopback import MODEL, Loopback, arrays, run, same
 
 from fedsched.errors import InputError
 from fedsched.flower import folder as module
-from fedsched.flower.folder import RunFolder
+from fedsched.flower.folder import Origin, RunFolder
 from fedsched.policies import make_policy
 from fedsched.runs.checkpoint import read_checkpoint
 from fedsched.solve.uplink import PAPER_UPLINK
+
+ORIGIN = Origin(config={}, arrays="0", run_id=None, app=None)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +65,9 @@ def test_another_model_is_refused(tmp_path, other):
 def test_a_second_server_on_the_folder_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_WAIT_S", 0.0)
     with (
-        RunFolder(tmp_path, {"run": {"rounds": 1}}, {}),
+        RunFolder(tmp_path, {"run": {"rounds": 1}}, {}, ORIGIN),
         pytest.raises(InputError, match="is being run by another process"),
-        RunFolder(tmp_path, {"run": {"rounds": 1}}, {}),
+        RunFolder(tmp_path, {"run": {"rounds": 1}}, {}, ORIGIN),
     ):
         pass
 
@@ -114,7 +116,7 @@ def test_importing_fedsched_does_not_import_flower():
 
 def test_the_model_keeps_the_names_of_its_arrays_whatever_they_are(tmp_path):
     model = {"file": np.arange(3, dtype=np.float32), "net.0/bias": np.int64(7)}
-    with RunFolder(tmp_path, {"run": {"seed": 1}}, {}) as folder:
+    with RunFolder(tmp_path, {"run": {"seed": 1}}, {}, ORIGIN) as folder:
         folder.finish(model)
     with np.load(tmp_path / "model.npz", allow_pickle=False) as saved:
         assert saved.files == list(model)

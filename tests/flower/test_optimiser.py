@@ -3,10 +3,24 @@
 import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
-from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedMedian, FedYogi
+from flwr.serverapp.strategy import (
+    Bulyan,
+    FedAdagrad,
+    FedAdam,
+    FedAvg,
+    FedAvgM,
+    FedMedian,
+    FedProx,
+    FedTrimmedAvg,
+    FedYogi,
+    Krum,
+    MultiKrum,
+    QFedAvg,
+)
 from tests.flower.loopback import MODEL, Loopback, arrays, record, same
 
 from fedsched.errors import InputError
+from fedsched.flower import ChannelStrategy
 from fedsched.flower.optimiser import ServerOptimiser
 
 MAKE = {
@@ -15,7 +29,7 @@ MAKE = {
     "FedAdagrad": FedAdagrad,
     "FedAvgM": lambda: FedAvgM(server_momentum=0.8, server_learning_rate=0.5),
     "FedAvg": FedAvg,
-    "FedMedian": FedMedian,
+    "FedProx": lambda: FedProx(proximal_mu=0.1),
 }
 
 
@@ -81,3 +95,18 @@ def test_a_step_leaves_the_optimiser_that_took_it_as_it_was():
 def test_what_is_no_strategy_of_flowers_is_refused():
     with pytest.raises(InputError, match="must be a FedAvg of Flower's or built on it"):
         ServerOptimiser("FedAdam")
+
+
+@pytest.mark.parametrize("kind", [Bulyan, FedMedian, FedTrimmedAvg, Krum, MultiKrum, QFedAvg])
+def test_one_that_would_be_ignored_is_refused(kind):
+    needs = {"num_malicious_nodes": 1} if kind in (Bulyan, Krum, MultiKrum) else {}
+    needs |= {"client_learning_rate": 0.1} if kind is QFedAvg else {}
+    with pytest.raises(InputError, match=f"optimiser: {kind.__name__} chooses among the replies"):
+        ChannelStrategy("full", optimiser=kind(**needs))
+
+
+def test_what_it_adds_to_the_configuration_is_sent():
+    config = ConfigRecord({"lr": 0.5})
+    own = ServerOptimiser(FedProx(proximal_mu=0.25)).configured(3, config)
+    assert own["proximal-mu"] == 0.25 and own["lr"] == 0.5
+    assert dict(config) == {"lr": 0.5}

@@ -47,8 +47,10 @@ def test_what_is_no_report_is_refused_in_words(content, words):
 
 def test_an_assignment_arrives_as_it_was_sent():
     sent = Assignment(round=2, device=1, power_w=0.5, airtime_s=0.1, weight=3.0)
-    message = Message(RecordDict({RECORD: sent.record()}), 5, "train")
-    assert assignment_of(message) == sent
+    own = ConfigRecord({"lr": 0.1, **sent.entries()})  # in the app's own record
+    assert assignment_of(Message(RecordDict({"config": own}), 5, "train")) == sent
+    untold = Assignment(round=2, device=1, power_w=0.5, airtime_s=0.1)
+    assert not any("weight" in name for name in untold.entries())
 
 
 def test_a_message_of_another_strategy_has_no_assignment():
@@ -74,12 +76,12 @@ def test_metrics_are_weighted_by_examples_and_odd_ones_left_out():
         content(**{"num-examples": 3, "a": 5.0, "list": [3.0, 4.0], "odd": 2.0}),
         content(**{"num-examples": 5, "a": math.nan, "b": math.inf, "c": 1e101}),
     ]
-    found = mean_metrics([metrics_in(each) for each in told])
+    found = mean_metrics([metrics_in(each, "num-examples") for each in told])
     assert dict(found) == {"a": 4.0, "list": [2.5, 3.5]}
     assert mean_metrics([]) is None
 
 
 @pytest.mark.parametrize("examples", [{}, {"num-examples": 0}, {"num-examples": [1]}])
 def test_a_reply_without_examples_has_no_metrics(examples):
-    with pytest.raises(UnusableError, match="num-examples is not a number from 1"):
-        metrics_in(content(a=1.0, **examples))
+    with pytest.raises(UnusableError, match="'num-examples' is not a number above 0"):
+        metrics_in(content(a=1.0, **examples), "num-examples")

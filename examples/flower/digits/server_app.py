@@ -22,7 +22,7 @@ def main(grid, context):
         config["policy"],
         folder=config["folder"],
         draws=config["draws"],
-        min_nodes=config["min-nodes"],
+        min_available_nodes=config["min-nodes"],
         max_age_rounds=config["max-age-rounds"],
         query_timeout_s=config["timeout-s"],
     )

@@ -1,5 +1,6 @@
 """The node's side: a Flower client app that also reports its channel."""
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,12 +10,20 @@ from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedsched.errors import InputError
-from fedsched.flower.protocol import CHANNEL_QUERY, FEEDBACK_QUERY, RECORD, Report, round_in
+from fedsched.flower.protocol import (
+    CHANNEL_QUERY,
+    FEEDBACK_QUERY,
+    RECORD,
+    Report,
+    assigned_round,
+    round_in,
+)
 from fedsched.radio import AbstractChannel, ChannelState, make_channel
 from fedsched.randomness import stream
 
 __all__ = ["ChannelClientApp", "SimulatedGain"]
 
+_log = logging.getLogger("flwr.fedsched")  # shown beside Flower's own lines
 # The gain |h|^2 of this node for a round; NaN, zero or None where it cannot send.
 Gain: TypeAlias = Callable[[Context, int], float | None]
 # "loss", "batch-loss" or "norm" of the model in the message, on this node's data.
@@ -59,11 +68,13 @@ class ChannelClientApp(ClientApp):
             return Message(RecordDict({RECORD: self._report(context, wanted)}), reply_to=message)
         if kind == FEEDBACK_QUERY:
             return Message(RecordDict({RECORD: self._answer(message, context)}), reply_to=message)
-        assigned = message.content.get(RECORD) if message.has_content() else None
+        assigned = assigned_round(message) if kind.partition(".")[0] == MessageType.TRAIN else None
         reply = super().__call__(message, context)
-        trained = kind.partition(".")[0] == MessageType.TRAIN and reply.has_content()
-        if trained and isinstance(assigned, ConfigRecord):
-            reply.content[RECORD] = self._report(context, round_in(assigned) + 1)
+        if assigned is not None and reply.has_content():
+            try:
+                reply.content[RECORD] = self._report(context, assigned + 1)
+            except Exception:  # the update is there, and is worth more than the gain
+                _log.exception("the gain of the next round is not known; the server will ask")
         return reply
 
     def _report(self, context: Context, round_: int) -> ConfigRecord:

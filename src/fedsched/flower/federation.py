@@ -75,9 +75,15 @@ class Scheduler:
     seed: int
     max_age_rounds: int  # of a gain that is not asked for anew
     query_timeout_s: float
+    arrays_key: str = "arrays"  # of the model in a message
+    registered: Mapping[int, str] | None = None  # the devices of nodes, whatever they say
 
-    def learn_gains(self, state: FederationState, grid: Grid, nodes: list[int]) -> FederationState:
-        """Ask those whose gain is too old, and give new devices their place."""
+    def learn_gains(
+        self, state: FederationState, grid: Grid, nodes: list[int], online: list[int]
+    ) -> FederationState:
+        """Ask those of the nodes whose gain is too old, and give new devices their place."""
+        if self.registered is not None:
+            nodes = [node for node in nodes if node in self.registered]
         t, fleet, before = state.round, state.fleet, len(state.fleet)
         ask = fleet.silent(nodes, t, self.max_age_rounds)
         wanted = ConfigRecord({"round": t})
@@ -85,9 +91,10 @@ class Scheduler:
             Message(RecordDict({RECORD: wanted}), node, CHANNEL_QUERY, ttl=self.query_timeout_s)
             for node in ask
         ]
-        heard = _reports_in(exchange(grid, messages, self.query_timeout_s))
-        answered = {node for node, _ in heard}
-        fleet = fleet.hear(heard).met(answered, "answer").miss(set(ask) - answered, t, "answer")
+        replies = exchange(grid, messages, self.query_timeout_s)
+        spoke = {reply.metadata.src_node_id for reply in replies} & set(ask)
+        fleet = fleet.hear(self.reports_in(replies, ask), online)
+        fleet = fleet.met(spoke, "answer").miss(set(ask) - spoke, t, "answer")
         new = len(fleet) - before
         return replace(
             state,
@@ -96,6 +103,21 @@ class Scheduler:
             spent_w=np.concatenate([state.spent_w, np.zeros(new)]),
             joined=np.concatenate([state.joined, np.full(new, t)]).astype(np.int64),
         )
+
+    def reports_in(
+        self, replies: Iterable[Message], asked: Iterable[int]
+    ) -> list[tuple[int, Report]]:
+        """The reports in the replies of nodes that were asked, each with its node."""
+        found, expected = [], set(asked)
+        for reply in replies:
+            node = reply.metadata.src_node_id
+            report = read_reply(reply, Report.read)
+            if isinstance(report, Lost):
+                _log.warning("node %d did not tell its gain: %s", node, report.reason)
+            elif node in expected:
+                known = self.registered or {}
+                found.append((node, replace(report, device=known.get(node, report.device))))
+        return found
 
     def schedule(
         self, state: FederationState, grid: Grid, present: NDArray[np.int64], model: ArrayRecord
@@ -128,7 +150,7 @@ class Scheduler:
     ) -> NDArray[np.float64]:
         """What the policy asked of these devices; NaN for those that did not answer."""
         node_of = {fleet.node[n]: place for place, n in enumerate(devices.tolist())}
-        content: Records = {"arrays": model, RECORD: ConfigRecord({"ask": kind})}
+        content: Records = {self.arrays_key: model, RECORD: ConfigRecord({"ask": kind})}
         messages = [
             Message(RecordDict(content), node, FEEDBACK_QUERY, ttl=self.query_timeout_s)
             for node in node_of
@@ -173,19 +195,6 @@ class Scheduler:
         )
         learnt = policy.observe(part_of(policy, state.policy, present), experience)
         return replace(state, policy=merged(policy, state.policy, learnt, present))
-
-
-def _reports_in(replies: Iterable[Message]) -> list[tuple[int, Report]]:
-    """The reports in replies, each with its node. An error that the link sends has none."""
-    found = []
-    for reply in replies:
-        node = reply.metadata.src_node_id
-        report = read_reply(reply, Report.read)
-        if isinstance(report, Lost):
-            _log.warning("node %d did not tell its gain: %s", node, report.reason)
-        else:
-            found.append((node, report))
-    return found
 
 
 def _answer_in(content: RecordDict) -> float:

@@ -25,9 +25,9 @@ Task: TypeAlias = Literal["answer", "train"]  # what nodes are asked to do
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """What a node did not do."""
+    """What a node did not reply to."""
 
-    failures: int  # in a row
+    silences: float  # less half of one for every reply since
     rests_until: int  # the first round in which it is asked again
 
 
@@ -39,56 +39,82 @@ class Fleet:
     node: tuple[int, ...] = ()  # the last node that spoke for the device, or NOBODY
     gain: PerDevice = field(default_factory=lambda: np.empty(0))  # NaN: cannot send
     heard: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    # By node and task: one that answers questions may still be unable to train.
+    # By node and task: one that answers questions may still not come back from training.
     trouble: Mapping[tuple[int, Task], Trouble] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.name)
 
-    def hear(self, reports: Iterable[tuple[int, Report]]) -> Self:
+    def hear(self, reports: Iterable[tuple[int, Report]], online: Iterable[int]) -> Self:
         """Take reports in, each with its node; devices not heard of before are numbered.
 
-        New ones are numbered in the order of their names, numbers by size, so that the numbering
-        does not depend on whose answer came first. A node speaks for one device, the one it named
-        last; of two nodes that name the same one, that of the larger id is heard.
+        A name belongs to the node that gave it first, for as long as that node is online: another
+        one that claims it is not heard. A node keeps the first name it gave. So nobody speaks for
+        others, and nobody is many.
+
+        New devices are numbered in the order of their names, numbers by size, so that the
+        numbering does not depend on whose answer came first.
+
+        Args:
+            reports: each with the node that sent it, which Flower vouches for.
+            online: nodes that are there.
         """
-        told = sorted(reports, key=lambda each: (_by_number(each[1].device), each[0]))
+        there = set(online)
         place = {name: n for n, name in enumerate(self.name)}
-        for _, report in told:
-            place.setdefault(report.device, len(place))
-        node = [*self.node, *[NOBODY] * (len(place) - len(self))]
-        gain = np.concatenate([self.gain, np.full(len(place) - len(self), np.nan)])
-        heard = np.concatenate([self.heard, np.full(len(place) - len(self), -1)])
-        spoke_for = {speaker: n for n, speaker in enumerate(self.node)}
-        for speaker, report in told:
-            n = place[report.device]
-            if n < len(self) and node[n] != speaker:
+        node, gain, heard = list(self.node), self.gain.tolist(), self.heard.tolist()
+        device_of = {speaker: n for n, speaker in enumerate(node) if speaker != NOBODY}
+        for speaker, report in sorted(
+            reports, key=lambda each: (_by_number(each[1].device), each[0])
+        ):
+            n, own = place.get(report.device), device_of.get(speaker)
+            holder = NOBODY if n is None else node[n]
+            if own is not None and own != n:
+                _refuse(speaker, report.device, f"it is device {list(place)[own]}")
+                continue
+            if holder not in (NOBODY, speaker) and holder in there:
+                _refuse(speaker, report.device, f"node {holder} is that device, and is online")
+                continue
+            if n is None:
+                n = place[report.device] = len(place)
+                node.append(NOBODY)
+                gain.append(np.nan)
+                heard.append(-1)
+            if node[n] not in (NOBODY, speaker):
                 _log.info("node %d now speaks for device %s", speaker, report.device)
-            before = spoke_for.get(speaker, n)
-            if before != n and node[before] == speaker:
-                node[before] = NOBODY
             node[n], gain[n], heard[n] = speaker, report.gain, report.round
+            device_of[speaker] = n
         return replace(
-            self, name=tuple(place), node=tuple(node), gain=gain, heard=heard.astype(np.int64)
+            self,
+            name=tuple(place),
+            node=tuple(node),
+            gain=np.array(gain, dtype=np.float64),
+            heard=np.array(heard, dtype=np.int64),
         )
 
     def miss(self, nodes: Iterable[int], t: int, task: Task) -> Self:
-        r"""Nodes did not do a task in round t: after k times in a row a node rests.
+        r"""Nodes were silent in round t: one that is silent k times more than usual rests.
 
         It is left out of the next :math:`2^{k-1} - 1` rounds, at most 64: one lost answer costs
-        nothing, and a node that is gone is asked less and less often.
+        nothing, and a node that is gone is asked less and less often. Whoever replies, and be it
+        with an error, is not silent.
         """
         trouble = dict(self.trouble)
         for node in nodes:
-            k = trouble[node, task].failures + 1 if (node, task) in trouble else 1
-            rest = min(2 ** min(k - 1, 10) - 1, _LONGEST_REST)
-            trouble[node, task] = Trouble(failures=k, rests_until=t + 1 + rest)
+            k = trouble[node, task].silences + 1.0 if (node, task) in trouble else 1.0
+            rest = min(2 ** min(int(k) - 1, 10) - 1, _LONGEST_REST)
+            trouble[node, task] = Trouble(silences=k, rests_until=t + 1 + rest)
         return replace(self, trouble=trouble)
 
     def met(self, nodes: Iterable[int], task: Task) -> Self:
-        """Nodes did a task: what they failed at before is forgotten."""
-        done = {(node, task) for node in nodes}
-        return replace(self, trouble={k: v for k, v in self.trouble.items() if k not in done})
+        """Nodes replied: half of a silence is forgotten, so that every second one still counts."""
+        if not self.trouble:
+            return self
+        trouble = dict(self.trouble)
+        for node in nodes:
+            before = trouble.pop((node, task), None)
+            if before is not None and before.silences > 0.5:
+                trouble[node, task] = replace(before, silences=before.silences - 0.5)
+        return replace(self, trouble=trouble)
 
     def awake(self, online: Iterable[int], t: int) -> list[int]:
         """Nodes that do not rest in round t, by id; all, if there is nobody else to turn to."""
@@ -124,8 +150,8 @@ class Fleet:
             "fleet.heard": self.heard,
             "fleet.trouble.node": np.array([node for node, _ in of], dtype=np.uint64),
             "fleet.trouble.task": np.array([task for _, task in of], dtype=np.str_),
-            "fleet.trouble.failures": np.array(
-                [self.trouble[each].failures for each in of], dtype=np.int64
+            "fleet.trouble.silences": np.array(
+                [self.trouble[each].silences for each in of], dtype=np.float64
             ),
             "fleet.trouble.rests_until": np.array(
                 [self.trouble[each].rests_until for each in of], dtype=np.int64
@@ -135,7 +161,7 @@ class Fleet:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """A fleet that was saved."""
-        columns = ("node", "task", "failures", "rests_until")
+        columns = ("node", "task", "silences", "rests_until")
         rows = zip(*(arrays[f"fleet.trouble.{name}"].tolist() for name in columns), strict=True)
         return cls(
             name=tuple(arrays["fleet.name"].tolist()),
@@ -143,10 +169,14 @@ class Fleet:
             gain=arrays["fleet.gain"],
             heard=arrays["fleet.heard"],
             trouble={
-                (node, task): Trouble(failures=k, rests_until=until)
+                (node, task): Trouble(silences=k, rests_until=until)
                 for node, task, k, until in rows
             },
         )
+
+
+def _refuse(node: int, device: str, why: str) -> None:
+    _log.warning("node %d is not heard as device %s: %s", node, device, why)
 
 
 def _by_number(name: str) -> tuple[int, int, str]:

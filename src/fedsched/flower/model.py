@@ -2,8 +2,8 @@
 
 import io
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ __all__ = [
     "Update",
     "all_finite",
     "arrays_of",
+    "is_statistic",
     "largest_finite",
     "moved",
     "record_of",
@@ -27,14 +28,20 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]  # by name, in the order of the mode
 _After = TypeVar("_After")
 _HEADER = 1000  # bytes: that of an array of numbers has about a hundred
 _NUMBER = 8  # bytes: the largest number that is read
+# Batch normalisation keeps means and variances of what it has seen: averaged, and not learnt.
+_MEANS, _VARIANCES = ("running_mean", "moving_mean"), ("running_var", "moving_variance")
 _LARGEST = 1e150  # of a difference: its square is still a number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Update:
-    """What a node's training changed: y - x, of the arrays that hold real numbers."""
+    """What a node's training changed: y - x, of the arrays that hold real numbers.
+
+    Statistics of batch normalisation are kept apart, as they are: y.
+    """
 
     delta: Arrays
+    statistics: Arrays = field(default_factory=dict)
 
     @property
     def norm(self) -> float:
@@ -114,6 +121,7 @@ def update_in(content: RecordDict, model: Arrays) -> Update:
     if theirs.keys() != model.keys():
         raise UnusableError(f"its arrays are called {list(theirs)} and the model's {list(model)}")
     delta: Arrays = {}
+    statistics: Arrays = {}
     for name, x in model.items():
         if not np.issubdtype(x.dtype, np.floating):
             continue  # a counter is not learnt: the server keeps its own
@@ -124,27 +132,46 @@ def update_in(content: RecordDict, model: Arrays) -> Update:
             raise UnusableError(f"array {name!r} is not finite, or not in the model's {x.dtype}")
         if x.dtype.itemsize == _NUMBER and np.abs(delta[name]).max(initial=0.0) > _LARGEST:
             raise UnusableError(f"array {name!r} changes by more than {_LARGEST:g}")
-    return Update(delta=delta)
+        if is_statistic(name):
+            if name.endswith(_VARIANCES) and (y < 0.0).any():
+                raise UnusableError(f"array {name!r} holds a variance below 0")
+            statistics[name] = y
+            del delta[name]
+    return Update(delta=delta, statistics=statistics)
+
+
+def is_statistic(name: str) -> bool:
+    """Whether an array holds statistics of batch normalisation, by the names they have."""
+    return name.replace("/", ".").rpartition(".")[2] in (*_MEANS, *_VARIANCES)
 
 
 # --- the sum ----------------------------------------------------------------------------------
 
 
-def moved(model: Arrays, weighted: Iterable[tuple[float, Update]]) -> Arrays:
+def moved(model: Arrays, weighted: Sequence[tuple[float, Update]]) -> Arrays:
     r"""The model after a round: :math:`x + \sum_n w_n (y_n - x)`, never renormalised.
 
     The sum is kept in float64, in the order given, and rounded once at the end, as in the
     simulator; the order is that of the devices' numbers, whoever answered first. It may overflow:
     whoever keeps it looks first.
+
+    Statistics of batch normalisation become the average :math:`\sum w_n y_n / \sum w_n` over the
+    updates there are: the sum could take a variance below 0.
     """
     total = {
         name: x.astype(np.float64)
         for name, x in model.items()
         if np.issubdtype(x.dtype, np.floating)
     }
-    for weight, update in weighted:
+    shares = np.array([max(weight, 0.0) for weight, _ in weighted])
+    shares = shares / shares.sum() if shares.sum() > 0.0 else shares
+    for name in filter(is_statistic, total if shares.any() else ()):
+        total[name] = np.zeros_like(total[name])
+    for share, (weight, update) in zip(shares, weighted, strict=True):
         for name, each in update.delta.items():
             total[name] += weight * each.astype(np.float64)
+        for name, each in update.statistics.items():
+            total[name] += share * each.astype(np.float64)
     with np.errstate(over="ignore"):
         return {
             name: total[name].astype(x.dtype) if name in total else x for name, x in model.items()

@@ -11,14 +11,26 @@ from typing import Any, Self, final
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
-from flwr.serverapp.strategy import FedAvg
+from flwr.serverapp.strategy import (
+    Bulyan,
+    FedAvg,
+    FedMedian,
+    FedTrimmedAvg,
+    FedXgbBagging,
+    FedXgbCyclic,
+    MultiKrum,
+    QFedAvg,
+)
 from numpy.typing import NDArray
 
 from fedsched.errors import InputError
-from fedsched.flower.model import Arrays, arrays_of, record_of
+from fedsched.flower.model import Arrays, arrays_of, is_statistic, record_of
 from fedsched.flower.protocol import Records
 
 __all__ = ["ServerOptimiser"]
+
+# What they do is done among replies, before there is a sum.
+_OTHERS = (Bulyan, FedMedian, FedTrimmedAvg, FedXgbBagging, FedXgbCyclic, MultiKrum, QFedAvg)
 
 
 @final
@@ -31,7 +43,26 @@ class ServerOptimiser:
                 f"optimiser must be a FedAvg of Flower's or built on it, such as FedAdam, got "
                 f"{type(strategy).__name__}"
             )
+        if isinstance(strategy, _OTHERS):
+            raise InputError(
+                f"optimiser: {type(strategy).__name__} chooses among the replies of a round, and "
+                "here it would be given their sum alone and change nothing; use it in the place of "
+                "ChannelStrategy, or give FedAdam, FedYogi, FedAdagrad, FedAvgM or FedProx"
+            )
         self._strategy = strategy
+
+    def configured(self, server_round: int, config: ConfigRecord) -> ConfigRecord:
+        """What it adds to the configuration of train messages, as FedProx does."""
+        own = ConfigRecord(dict(config))
+        self._noting(server_round, ArrayRecord(), own)
+        return own
+
+    def _noting(self, server_round: int, model: ArrayRecord, config: ConfigRecord) -> FedAvg:
+        """A copy that has noted the model; whom it would have asked does not matter."""
+        strategy = copy.copy(self._strategy)  # Flower's steps replace what they remember
+        several = max(strategy.min_available_nodes, strategy.min_train_nodes, 1)
+        strategy.configure_train(server_round, model, config, _NoGrid(several))  # type: ignore[arg-type]
+        return strategy
 
     def step(self, server_round: int, model: Arrays, target: Arrays) -> tuple[Arrays, Self]:
         """The next model, from the present one and from where the updates point.
@@ -44,10 +75,7 @@ class ServerOptimiser:
             model: x.
             target: x plus the weighted sum of the updates.
         """
-        strategy = copy.copy(self._strategy)  # Flower's steps replace what they remember
-        several = max(strategy.min_available_nodes, strategy.min_train_nodes, 1)
-        # It notes the model here; whom it would have asked does not matter.
-        strategy.configure_train(server_round, record_of(model), ConfigRecord(), _NoGrid(several))  # type: ignore[arg-type]
+        strategy = self._noting(server_round, record_of(model), ConfigRecord())
         content: Records = {
             strategy.arrayrecord_key: record_of(target),
             "metrics": MetricRecord({strategy.weighted_by_key: 1.0}),
@@ -60,6 +88,7 @@ class ServerOptimiser:
                 name: after[name].astype(x.dtype) if np.issubdtype(x.dtype, np.floating) else x
                 for name, x in model.items()
             }
+        stepped |= {name: target[name] for name in stepped if is_statistic(name)}
         return stepped, type(self)(strategy)
 
     # --- its memory, to be saved ---------------------------------------------------------------

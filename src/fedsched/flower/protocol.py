@@ -2,13 +2,13 @@
 
 server -> node   query.fedsched_channel    which round is to be decided
 node -> server   a Report                  in answer to that query, and in every train reply
-server -> node   an Assignment             with the model of a train message
+server -> node   an Assignment             in the configuration of a train message
 server -> node   query.fedsched_feedback   the model and what the policy wants to know of it
 """
 
 import math
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
@@ -22,6 +22,7 @@ __all__ = [
     "Assignment",
     "Records",
     "Report",
+    "assigned_round",
     "assignment_of",
     "round_in",
 ]
@@ -32,7 +33,8 @@ Records: TypeAlias = dict[str, ArrayRecord | MetricRecord | ConfigRecord]
 _LEAST_GAIN = 1e-100  # airtimes and powers of what lies beyond leave the range of numbers
 _LONGEST_NAME = 128  # characters of a device's name
 _MOST_ROUNDS = 2**31 - 1
-RECORD = "fedsched"  # the name of our record beside those of the app itself
+RECORD = "fedsched"  # the name of our record in what nodes say
+_PREFIX = "fedsched-"  # of what the server adds to the configuration of the app
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,22 +80,36 @@ class Assignment:
     device: int  # the node's number in the run log
     power_w: float  # to send the update with
     airtime_s: float  # that the upload is planned to take at that power
-    weight: float  # of the update in the model: the server applies it, not the node
+    weight: float | None = None  # of the update in the model, if the server tells
 
-    def record(self) -> ConfigRecord:
-        """The assignment as it travels."""
-        return ConfigRecord(dict(vars(self)))
+    def entries(self) -> dict[str, int | float]:
+        """The assignment as it travels: in the configuration of the app, under names of ours."""
+        return {_PREFIX + name: value for name, value in vars(self).items() if value is not None}
 
 
 def assignment_of(message: Message) -> Assignment:
     """The assignment in a train message, for client apps that set their radio by it."""
-    record = message.content.get(RECORD)
-    if not isinstance(record, ConfigRecord):
+    found = _assigned(message)
+    if found is None:
         raise InputError(
-            f"message holds no record {RECORD!r} with an assignment; it was not sent by a "
-            "ChannelStrategy"
+            f"message holds no {_PREFIX}round in its configuration and so no assignment; it was "
+            "not sent by a ChannelStrategy"
         )
-    return Assignment(**dict(record))  # type: ignore[arg-type]
+    return Assignment(**found)
+
+
+def assigned_round(message: Message) -> int | None:
+    """The round of a train message that was sent by a ChannelStrategy."""
+    found = _assigned(message)
+    return None if found is None else round_in(ConfigRecord({"round": found["round"]}))
+
+
+def _assigned(message: Message) -> dict[str, Any] | None:
+    for record in message.content.config_records.values() if message.has_content() else ():
+        if f"{_PREFIX}round" in record:
+            names = (name for name in record if name.startswith(_PREFIX))
+            return {name.removeprefix(_PREFIX): record[name] for name in names}
+    return None
 
 
 def round_in(record: ConfigRecord) -> int:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from flwr.serverapp.strategy import FedAvg
 from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.flower.defaults import FRACTION, cohort_size, safe_options
+from fedsched.flower.federation import Scheduler
+from fedsched.flower.metrics import Aggregation
 from fedsched.flower.model import Arrays
 from fedsched.policies import AbstractPolicy, make_policy
 from fedsched.solve.uplink import PAPER_UPLINK, Uplink
@@ -26,18 +29,30 @@ class Settings:
     """The arguments of :class:`fedsched.flower.ChannelStrategy`, which says what they mean."""
 
     policy: str | AbstractPolicy
-    folder: Path
-    seed: int
-    draws: int | None
+    folder: Path | None
+    seed: int | None
     fraction_train: float | None
+    draws: int | None
     uplink: Uplink | None
     budget_w: float
     options: Mapping[str, Any]
     optimiser: FedAvg | None
-    min_nodes: int
+    fraction_evaluate: float
+    min_train_nodes: int
+    min_evaluate_nodes: int
+    min_available_nodes: int
+    weighted_by_key: str
+    arrayrecord_key: str
+    configrecord_key: str
+    train_metrics_aggr_fn: Aggregation | None
+    evaluate_metrics_aggr_fn: Aggregation | None
     max_age_rounds: int
     query_timeout_s: float
-    fraction_evaluate: float
+    max_idle_rounds: int
+    checkpoint_every: int
+    registered: Mapping[int, str] | None
+    tell_weights: bool
+    run_config: Mapping[str, Any]
     accuracy: str | None
     loss: str | None
 
@@ -49,8 +64,12 @@ class Settings:
                 f"draws = {self.draws} and fraction_train = {self.fraction_train} both say how "
                 "many nodes train in a round; give one of them"
             )
-        whole_number("seed", self.seed, least=0)
-        whole_number("min_nodes", self.min_nodes)
+        if self.seed is not None:
+            whole_number("seed", self.seed, least=0)
+        for name in ("min_train_nodes", "min_evaluate_nodes", "min_available_nodes"):
+            whole_number(name, getattr(self, name), least=0)
+        whole_number("max_idle_rounds", self.max_idle_rounds)
+        whole_number("checkpoint_every", self.checkpoint_every)
         whole_number("max_age_rounds", self.max_age_rounds, least=0)
         positive_number("query_timeout_s", self.query_timeout_s)
         positive_number("budget_w", self.budget_w)
@@ -111,7 +130,7 @@ class Settings:
         """How many of so many present devices train in a round."""
         if self.draws is not None:
             return self.draws
-        return cohort_size(self.fraction_train or FRACTION, 1, devices)
+        return cohort_size(self.fraction_train or FRACTION, self.min_train_nodes, devices)
 
     def make_policy(self, uplink: Uplink, devices: int) -> AbstractPolicy:
         """The policy that was given, or one by its name for so many present devices."""
@@ -129,17 +148,29 @@ class Settings:
             devices=devices, given=self.options,
         )  # fmt: skip
 
-    def scenario(self, uplink: Uplink, num_rounds: int) -> dict[str, dict[str, Any]]:
+    def scheduler(self, uplink: Uplink, seed: int) -> Scheduler:
+        """What asks and chooses, over that link."""
+        return Scheduler(
+            policy_of=lru_cache(maxsize=16)(partial(self.make_policy, uplink)),
+            uplink=uplink,
+            seed=seed,
+            max_age_rounds=self.max_age_rounds,
+            query_timeout_s=self.query_timeout_s,
+            arrays_key=self.arrayrecord_key,
+            registered=self.registered,
+        )
+
+    def scenario(self, uplink: Uplink, num_rounds: int, seed: int) -> dict[str, dict[str, Any]]:
         """What the run depends on, in the sections that fedsched's reports know."""
         optimiser = {} if self.optimiser is None else {"optimiser": type(self.optimiser).__name__}
         link = dataclasses.asdict(uplink)
         return {
-            "run": {"rounds": num_rounds, "seed": self.seed},
+            "run": {"rounds": num_rounds, "seed": seed},
             "policy": {"kind": self.policy_name, **self._policy_fields(uplink)},
             "channel": {
                 "kind": "reported",
                 "max_age_rounds": self.max_age_rounds,
-                "min_nodes": self.min_nodes,
+                "min_nodes": self.min_available_nodes,
             },
             "uplink": {**link, "budget_w": self.budget_w, "access": "tdma", "computation_s": 0.0},
             "training": {"framework": "flower", **optimiser},
