@@ -1,7 +1,7 @@
 """Run the app of this folder on one machine, offline: in simulation, or as real processes with TLS.
 
-    python federation.py simulate --out runs/simulated
-    python federation.py deploy --out runs/deployed
+    python federation.py simulate --out ../flower-runs/simulated
+    python federation.py deploy --out ../flower-runs/deployed
 
 Everything listens on loopback alone, and whatever was started is stopped at the end.
 """
@@ -203,6 +203,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="in all [5]")
     parser.add_argument("--nodes", type=int, help="[10 in simulation, 3 in deployment]")
     given = parser.parse_args()
+    if APP.resolve() in (given.out.resolve(), *given.out.resolve().parents):
+        parser.error(
+            f"--out {given.out} lies in the folder of the app, and Flower would send it to every "
+            "node with the app; name a place outside, such as ../flower-runs/simulated"
+        )
     simulation = given.how == "simulate"
     nodes = given.nodes or (10 if simulation else 3)
     work = given.out.absolute().parent / f".{given.out.name}-processes"
@@ -213,7 +218,6 @@ def main():
         run = federation.begin(
             nodes if simulation else None,
             folder=given.out.absolute(), num_rounds=given.rounds, min_nodes=nodes,
-            draws=min(3, nodes),
         )  # fmt: skip
         print(f"{nodes} nodes, {given.rounds} rounds; their words are in {work}")
         code = run.wait()

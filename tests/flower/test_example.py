@@ -1,6 +1,8 @@
 """The example is a plain Flower app and two changed lines."""
 
 import difflib
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -41,3 +43,22 @@ def test_the_app_names_modules_that_are_there():
         module, _, attribute = each.partition(":")
         source = (APP / Path(*module.split("."))).with_suffix(".py").read_text()
         assert f"\n{attribute} = " in source
+
+
+def test_a_run_folder_within_the_app_is_refused():
+    """Flower bundles the folder of the app, so that each run would carry those before it."""
+    done = subprocess.run(
+        [sys.executable, "federation.py", "simulate", "--out", "runs/one"],
+        cwd=APP, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "lies in the folder of the app" in done.stderr
+    assert not (APP / "runs").exists()
+
+
+def test_no_command_of_the_readme_puts_a_run_into_the_app():
+    shown = (APP / "README.md").read_text()
+    places = [line.split("--out ")[1].split()[0] for line in shown.splitlines() if "--out " in line]
+    assert len(places) == 2
+    for place in places:
+        assert APP.resolve() not in (APP / place).resolve().parents

@@ -20,11 +20,13 @@ def main(grid, context):
     config = context.run_config
     strategy = ChannelStrategy(
         config["policy"],
-        folder=config["folder"],
-        draws=config["draws"],
+        folder=config["folder"] or None,
+        draws=config["draws"] or None,
+        fraction_evaluate=0.0,
         min_available_nodes=config["min-nodes"],
         max_age_rounds=config["max-age-rounds"],
         query_timeout_s=config["timeout-s"],
+        run_config=config,
     )
     strategy.start(
         grid,

@@ -86,10 +86,9 @@ class Scheduler:
             nodes = [node for node in nodes if node in self.registered]
         t, fleet, before = state.round, state.fleet, len(state.fleet)
         ask = fleet.silent(nodes, t, self.max_age_rounds)
-        wanted = ConfigRecord({"round": t})
+        question = RecordDict({RECORD: ConfigRecord({"round": t})})
         messages = [
-            Message(RecordDict({RECORD: wanted}), node, CHANNEL_QUERY, ttl=self.query_timeout_s)
-            for node in ask
+            Message(question, node, CHANNEL_QUERY, ttl=self.query_timeout_s) for node in ask
         ]
         replies = exchange(grid, messages, self.query_timeout_s)
         spoke = {reply.metadata.src_node_id for reply in replies} & set(ask)
