@@ -114,7 +114,7 @@ def scheduled(folder, seed, **settings):
     return ChannelStrategy(folder=folder, seed=seed, **settings)
 
 
-PAPER = {"design": "with-replacement", "lam": 100.0, "v": 100.0, "start": "empty", "floor": 0.0}
+PAPER = {"design": "with-replacement", "lam": 100.0, "v": 100.0, "start": "empty", "qmin": 0.0}
 STRATEGIES = {  # by what the table calls them; each from a run folder and a seed of cohorts
     "FedAvg, all nodes": lambda *_: FedAvg(fraction_evaluate=0.0),
     "FedAvg, half of the nodes": lambda *_: FedAvg(fraction_train=0.5, fraction_evaluate=0.0),

@@ -385,7 +385,7 @@ def test_policies_with_memory_live_with_nodes_that_come_and_go(tmp_path, name):
 
 
 def test_a_policy_object_does_what_its_name_does(tmp_path):
-    own = {"design": "independent", "lam": 3.0, "v": 50.0, "start": "empty", "floor": 0.1}
+    own = {"design": "independent", "lam": 3.0, "v": 50.0, "start": "empty", "qmin": 0.1}
     made = make_policy("lyapunov", uplink=PAPER_UPLINK, draws=2, budget_w=1.0, **own)
     _, by_object = run(Loopback(5), tmp_path / "a", 3, made, uplink=PAPER_UPLINK)
     _, by_name = run(Loopback(5), tmp_path / "b", 3, "lyapunov", uplink=PAPER_UPLINK, options=own)

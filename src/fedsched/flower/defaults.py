@@ -56,5 +56,5 @@ def safe_options(
         lam = given.get("lam", _LAM / upload_s)
         safe["lam"], safe["start"] = lam, "budget"
         safe["v"] = _COST * budget_w**2 / (lam * upload_s)
-        safe["floor"] = 0.5 * min(draws / max(devices, 1), 1.0)
+        safe["qmin"] = 0.5 * min(draws / max(devices, 1), 1.0)
     return {**safe, **given}

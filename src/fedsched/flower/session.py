@@ -197,7 +197,7 @@ class Session:
         _log.warning(
             "round %d: the weights of its %d updates add up to %.2f, which is not within %g to %g; "
             "so long a step may not suit your learning rate. Raise fraction_train or draws, or "
-            "leave design and floor to the defaults.", t, size, total, least, most,
+            "leave design and qmin to the defaults.", t, size, total, least, most,
         )  # fmt: skip
 
     def take(self, server_round: int, replies: Iterable[Message]) -> Outcome | None:

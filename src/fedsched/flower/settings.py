@@ -185,8 +185,8 @@ class Settings:
                 else {"draws": self.draws}
             )
             options = self._options(uplink, 1, 1)
-            if "floor" not in self.options:
-                options.pop("floor", None)  # it follows from the size and from who is present
+            if "qmin" not in self.options:
+                options.pop("qmin", None)  # it follows from the size and from who is present
             return {**size, **options}
         if not dataclasses.is_dataclass(self.policy):
             return {}
