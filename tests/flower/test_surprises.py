@@ -176,7 +176,7 @@ def test_too_many_of_them_end_the_run_with_a_sentence(tmp_path, most):
 
 
 def test_checkpoints_can_be_rarer_and_the_run_ends_the_same(tmp_path, monkeypatch):
-    from fedsched.flower import folder as folder_module
+    from fedsched.runs import folder as folder_module
 
     written = []
     write = folder_module.write_checkpoint
