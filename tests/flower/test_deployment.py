@@ -88,7 +88,7 @@ def test_a_node_is_killed_in_mid_round_and_another_joins(example, tmp_path):
 def test_a_server_that_is_killed_goes_on_where_it_was(example, tmp_path):
     """SuperLink and server app are killed; the nodes live on and find the new ones."""
     settings = {
-        "num_rounds": 3, "min_nodes": 3, "draws": 3, "max_age_rounds": 100, "timeout_s": 60,
+        "num_rounds": 3, "min_nodes": 3, "draws": 3, "max_age_rounds": 100, "timeout_s": 150,
     }  # fmt: skip
     with example.Federation(tmp_path / "processes") as federation:
         federation.start_superlink()

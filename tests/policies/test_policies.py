@@ -6,7 +6,7 @@ from tests.policies.observing import observed, system
 
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.policies import POLICIES, Full, Lyapunov, Uniform, make_policy
-from fedsched.policies.designs import FixedSize, Independent, WithReplacement
+from fedsched.policies.designs import AbstractDesign, FixedSize, Independent, WithReplacement
 from fedsched.randomness import stream
 from fedsched.solve.power import optimal_power
 from fedsched.solve.uplink import PAPER_UPLINK, Uplink
@@ -234,6 +234,36 @@ def test_power_and_price_are_those_of_the_drift_plus_penalty(as_printed):
     assert decision.power_w == pytest.approx(power, rel=1e-12)
     wanted = np.minimum(1.0, np.sqrt(10.0 / DEVICES / price))
     assert decision.probability == pytest.approx(wanted, rel=1e-12)
+
+
+class Copied(AbstractDesign):
+    """A design of somebody else's: it has a problem, and the kernel has no name for it."""
+
+    def __init__(self, design):
+        self.design = design
+
+    def solve(self, price, weight, floor):
+        return self.design.solve(price, weight, floor)
+
+    def uniform(self, devices):
+        return self.design.uniform(devices)
+
+    def members(self, probability, draw_probability, rng):
+        return self.design.members(probability, draw_probability, rng)
+
+
+@pytest.mark.parametrize("shares", [None, SHARES], ids=["equal", "unequal"])
+@pytest.mark.parametrize("name", DESIGNS)
+def test_a_design_that_the_kernel_does_not_know_decides_the_same(name, shares):
+    options = {"qmin": 0.01, "data_weight": shares}
+    state = run(lyapunov(DESIGNS[name], **options), 20)[2]
+    fused, steps = (
+        lyapunov(design, **options).decide(observed(gains(20), 20), state)[0]
+        for design in (DESIGNS[name], Copied(DESIGNS[name]))
+    )
+    assert steps.power_w == pytest.approx(fused.power_w, rel=1e-14)
+    assert steps.probability == pytest.approx(fused.probability, rel=1e-7)
+    assert steps.cohort.device.tolist() == fused.cohort.device.tolist()
 
 
 def test_the_printed_power_is_lower():

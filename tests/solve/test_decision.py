@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.policies.designs import AbstractDesign, make_design
 from fedsched.randomness import stream
 from fedsched.solve.decision import decide
 from fedsched.solve.power import optimal_power
@@ -81,33 +80,6 @@ def test_devices_out_of_reach_have_nothing_and_the_others_their_own_weights():
     assert decided.probability[0, kept] == pytest.approx(found.probability, rel=1e-7)
     assert decided.objective.tolist() == [pytest.approx(float(found.objective)), 0.0]
     assert decided.gap.max() <= 1e-9
-
-
-class Copied(AbstractDesign):
-    """A design of somebody else's: it has a problem, and no fused call."""
-
-    def __init__(self, design):
-        self.design = design
-
-    def solve(self, price, weight, floor):
-        return self.design.solve(price, weight, floor)
-
-    def uniform(self, devices):
-        return self.design.uniform(devices)
-
-    def members(self, decision, rng):
-        return self.design.members(decision, rng)
-
-
-@pytest.mark.parametrize("name", ["with-replacement", "fixed-size", "independent"])
-def test_a_design_without_a_fused_call_decides_the_same(name):
-    gain, queue = rounds(count=1)
-    gain[0, 5] = math.nan
-    design, share = make_design(name, 4), np.full(20, 0.05)
-    fused = design.decide(gain[0], queue[0], **TERMS, data_weight=share, floor=0.01)
-    steps = Copied(design).decide(gain[0], queue[0], **TERMS, data_weight=share, floor=0.01)
-    assert steps.power_w == pytest.approx(fused.power_w, rel=1e-14)
-    assert steps.probability == pytest.approx(fused.probability, rel=1e-7)
 
 
 def test_a_batch_has_the_bits_of_its_rounds_and_threads_change_none():
