@@ -1,5 +1,6 @@
 """Policies: from what was observed of a round to who takes part. State in, state out."""
 
+from fedsched.policies.auto import Auto
 from fedsched.policies.base import AbstractPolicy, Need, PolicyState
 from fedsched.policies.budgets import AbstractBudget, AveragePower
 from fedsched.policies.choice import AbstractChoicePolicy, AbstractTossedPolicy, Choice, Context
@@ -34,6 +35,7 @@ __all__ = [
     "AbstractPolicy",
     "AbstractPower",
     "AbstractTossedPolicy",
+    "Auto",
     "AveragePower",
     "Choice",
     "Context",

@@ -31,6 +31,7 @@ __all__ = [
     "FixedSize",
     "FullCensus",
     "Independent",
+    "Pivotal",
     "WithReplacement",
     "make_design",
 ]
@@ -186,6 +187,29 @@ class FixedSize(AbstractDesign):
         undecided = rng.permutation(np.flatnonzero((q > 0.0) & (q < 1.0)))
         chosen = _pivotal(q[undecided], rng)
         return np.sort(np.concatenate([sure, undecided[chosen]])).astype(np.int64)
+
+
+@final
+@dataclass(frozen=True)
+class Pivotal(AbstractDesign):
+    """Pivotal sampling on any sum: as many devices as q adds up to, rounded up or down.
+
+    The probabilities are those of independent coins, whose cohorts vary more in size.
+    """
+
+    def solve(self, price: PerDevice, weight: float | PerDevice, floor: float) -> Solution:
+        """Each device by itself: nothing couples them."""
+        return independent_probabilities(price, weight=weight, floor=floor)
+
+    def uniform(self, devices: int) -> tuple[float, float | None]:
+        """One device a round."""
+        return 1.0 / devices, None
+
+    def members(
+        self, probability: PerDevice, draw_probability: PerDevice | None, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Those that are sure, and the winners of the duels of the others."""
+        return FixedSize(1).members(probability, draw_probability, rng)
 
 
 @final

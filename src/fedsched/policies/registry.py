@@ -8,6 +8,7 @@ from typing import Any
 
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.imports import import_object
+from fedsched.policies.auto import Auto
 from fedsched.policies.base import AbstractPolicy, Need
 from fedsched.policies.budgets import AveragePower
 from fedsched.policies.clustered import Clustered
@@ -165,6 +166,14 @@ _OWN: dict[str, PolicyInfo] = {
         reference="the paper; INFOCOM 2022 (independent), arXiv 2201.07912",
         power="queue",
     ),
+    "auto": PolicyInfo(
+        policy=Auto,
+        about="tunes itself: least predicted time to a target, on any radio",
+        unbiased="yes",
+        weights=_HT,
+        reference="docs/auto.md",
+        power="queue",
+    ),
     "round-robin": PolicyInfo(
         policy=RoundRobin,
         about="the next m devices in turn",
@@ -312,6 +321,8 @@ def _described(name: str, found: Any, announced: str = "") -> PolicyInfo:
 def reads_of(name: str, power: str | None) -> frozenset[str]:
     """The options a policy reads with that power rule; a sweep over another repeats the run."""
     info = policy_info(name)
+    if "power" not in _fields(info.policy):
+        return info.reads
     rule = power or info.power
     return info.reads | {"power"} | ({"lam", "v"} if rule == "queue" else frozenset())
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.checks import finite_array
+from fedsched.checks import finite_array, positive_number
 from fedsched.errors import InputError
 from fedsched.policies.budgets import AbstractBudget, AveragePower
 from fedsched.radio.access import TDMA, AbstractAccess
@@ -26,15 +26,18 @@ class System:
         link: the link that is shared.
         power: the average-power budget of every device.
         access: how a cohort shares the link.
+        compute_s: seconds of computation a round.
         data_weight: p, each device's share of the data; equal shares if None.
     """
 
     link: Uplink
     power: AveragePower = AveragePower(1.0)
     access: AbstractAccess = TDMA()
+    compute_s: float = 0.0
     data_weight: PerDevice | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        positive_number("compute_s", self.compute_s, allow_zero=True)
         object.__setattr__(self, "data_weight", _checked_shares(self.data_weight))
 
     @property
@@ -47,6 +50,7 @@ class System:
         return Plan(
             power_w=power_w,
             bits=self.link.bits,
+            compute_s=self.compute_s,
             upload_s=np.nan_to_num(self.link.airtime_s(gain, power_w), nan=np.inf, posinf=np.inf),
         )
 

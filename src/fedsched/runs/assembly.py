@@ -55,6 +55,7 @@ def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
         link=uplink,
         power=AveragePower(scenario.uplink.budget_w),
         access=make_access(scenario.uplink.access),
+        compute_s=scenario.uplink.computation_s,
         data_weight=data_weight_of(scenario),
     )
     return build_policy(
