@@ -8,9 +8,9 @@ import numpy as np
 from fedsched.policies import make_policy
 from fedsched.radio import make_channel
 from fedsched.rounds import Air, ScheduleState, schedule, start
+from fedsched.solve.decision import decide
 from fedsched.solve.power import optimal_power
-from fedsched.solve.probabilities import optimal_probabilities
-from fedsched.solve.solution import Solution
+from fedsched.solve.solution import RoundSolution
 from fedsched.solve.uplink import PAPER_UPLINK
 from fedsched.values import PerDevice
 
@@ -45,10 +45,17 @@ class RoundProblem:
     def price(self, power: PerDevice) -> PerDevice:
         return (V * self.lam) * PAPER_UPLINK.airtime_s(self.gain, power) + self.queue * power
 
-    def decide(self) -> Solution:
-        """The whole decision: power, price and probabilities, each with its checks."""
-        price = self.price(self.power())
-        return optimal_probabilities(price, weight=self.weight, draws=self.draws).raise_for_status()
+    def decide(self, data_weight: PerDevice | None = None) -> RoundSolution:
+        """The whole decision in one call: power, price, probabilities and certificate."""
+        return decide(
+            self.gain,
+            self.queue,
+            uplink=PAPER_UPLINK,
+            v=V,
+            lam=self.lam,
+            draws=self.draws,
+            data_weight=data_weight,
+        )
 
     def objective(self, draw_probability: PerDevice, price: PerDevice) -> float:
         """What draw probabilities cost, from the definition; they are made to sum to 1."""

@@ -43,7 +43,8 @@ def sentence(kind):
     )
 
 
-def main():
+def write_scheduler():
+    """Measure the scheduler and write its page."""
     kind = machine()
     print(sentence(kind))
     result = {"machine": kind, **scheduler.measure()}
@@ -53,6 +54,10 @@ def main():
     page = f"# The scheduler\n\n{sentence(kind)}\n\n{scheduler.as_markdown(result)}\n"
     (RESULTS / "scheduler.md").write_text(page, encoding="utf-8")
     print(f"\n{page}")
+
+
+def main():
+    write_scheduler()
     print(compression.write(compression.page()))
     print(training.write(training.measure()))
 

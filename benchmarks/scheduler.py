@@ -8,6 +8,7 @@ from statistics import median
 
 import numpy as np
 
+from benchmarks import rounds
 from benchmarks.problems import LAM, round_problems, settled_queues
 from benchmarks.rivals import (
     solve_with_pymanopt,
@@ -17,8 +18,8 @@ from benchmarks.rivals import (
 
 SIZES = (10**2, 10**3, 10**4, 10**5, 10**6)
 DRAWS = 10
-# With half the draws both kinds of minima are often there, and must be told apart.
-HARDER = (10**2, LAM, 5)
+# The paper's size with fewer draws: with five, both kinds of minima are often there.
+PAPERS = ((10**2, LAM, 1), (10**2, LAM, 5))
 RIVAL_LIMIT_S = 10.0
 # Up to which size each rival is asked: SLSQP factorises N x N matrices, autograd records loops.
 RIVALS = {
@@ -39,7 +40,7 @@ def measure(report=print):
     cases = [(devices, LAM, DRAWS) for devices in SIZES]
     cases += [(devices, float(devices), DRAWS) for devices in SIZES]
     rows = []
-    for devices, lam, draws in dict.fromkeys([HARDER, *cases]):
+    for devices, lam, draws in dict.fromkeys([*PAPERS, *cases]):
         queues = settled if draws == DRAWS else settled_queues(draws=draws, seed=1)
         row = measure_size(devices, lam, draws, queues)
         rows.append(row)
@@ -50,7 +51,13 @@ def measure(report=print):
             row = measure_passes(draws, float(EXP_DEVICES) if scaled else LAM, settled)
             passes.append(row)
             report(f"N = 10^6, lambda = {row['lam']:g}, m = {draws}: {row['passes']:.0f} passes")
-    return {"decisions": rows, "passes": passes}
+    others = {
+        "unequal": [measure_unequal(draws, settled) for draws in (1, 5, 10)],
+        "linear": measure_linear(settled),
+        "rounds": rounds.measure(),
+    }
+    report(describe_others(others))
+    return {"decisions": rows, "passes": passes, **others}
 
 
 def measure_size(devices, lam, draws, settled):
@@ -65,7 +72,7 @@ def measure_size(devices, lam, draws, settled):
     finished = dict.fromkeys(asked, True)
     for place, problem in enumerate(problems):
         solution = problem.decide()
-        ours.append(median(timed(problem.decide)[1] for _ in range(3)))
+        ours.append(seconds_of(problem.decide))
         price = problem.price(problem.power())
         for name, solve in asked.items():
             if place and sum(seconds[name]) > RIVAL_LIMIT_S:
@@ -113,6 +120,35 @@ def measure_passes(draws, lam, settled):
     }
 
 
+def measure_unequal(draws, settled):
+    """A hundred devices with a hundred different amounts of data."""
+    problems = round_problems(100, draws=draws, lam=LAM, count=15, settled=settled, seed=2)
+    share = np.random.default_rng(4).dirichlet(np.full(100, 5.0))
+    taken = [seconds_of(lambda p=each: p.decide(share)) for each in problems]
+    return {"draws": draws, "seconds": median(taken), "worst_seconds": max(taken)}
+
+
+def measure_linear(settled):
+    """Seconds a device and decision, for ten times as many devices."""
+    found = []
+    for devices in (10**5, 10**6, 10**7):
+        problems = round_problems(devices, draws=DRAWS, lam=LAM, count=1, settled=settled, seed=3)
+        best = min(timed(problems[0].decide)[1] for _ in range(3))
+        found.append({"devices": devices, "seconds": best, "ns_a_device": 1e9 * best / devices})
+    return found
+
+
+def seconds_of(work):
+    """Processor time of one call, the median of five; short calls are repeated to be seen."""
+    times = max(1, int(2e-3 / max(timed(work)[1], 1e-6)))
+
+    def repeated():
+        for _ in range(times):
+            work()
+
+    return median(timed(repeated)[1] / times for _ in range(5))
+
+
 def timed(work):
     start = time.process_time()
     result = work()
@@ -127,6 +163,25 @@ def describe(row):
         for name, rival in row["rivals"].items()
     ]
     return "; ".join(parts)
+
+
+def describe_others(found):
+    """One line each: unequal data, long arrays, whole rounds."""
+    unequal = ", ".join(
+        f"m = {each['draws']}: {1e6 * each['seconds']:.0f} us (worst round "
+        f"{1e6 * each['worst_seconds']:.0f})"
+        for each in found["unequal"]
+    )
+    linear = ", ".join(
+        f"{each['devices']:,}: {each['ns_a_device']:.1f} ns" for each in found["linear"]
+    )
+    return "\n".join(
+        [
+            f"100 devices with 100 different amounts of data, lambda = 100; {unequal}.",
+            f"A device's part of a decision, m = 10, lambda = 100; {linear}.",
+            rounds.describe(found["rounds"]),
+        ]
+    )
 
 
 def as_markdown(result):
@@ -154,7 +209,7 @@ def as_markdown(result):
         f"{row['passes']:.0f} |"
         for row in result["passes"]
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *describe_others(result).replace("\n", "\n\n").split("\n")])
 
 
 def _rival_cells(rival):

@@ -16,11 +16,9 @@ LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.s
 echo "AddressSanitizer and UBSan found nothing"
 
 CFLAGS=-g "$python" src/fedsched/solve/kernel/build.py
-# Valgrind knows no AVX-512, and NumPy's own findings are not ours: only what names the kernel counts.
+# What Python and NumPy do by design is not ours: only what names a file of the kernel counts.
 valgrind --log-file="$place/valgrind.log" --leak-check=full \
     "$python" -m tests.solve.fuzz --count "${VALGRIND_COUNT:-300}" --twin 0
-if grep -E "_kernel\.abi3|/solve/kernel/|module\.c|draws\.c|falling\.c" "$place/valgrind.log"; then
-    cat "$place/valgrind.log"
-    exit 1
-fi
+parts=$(cd src/fedsched/solve/kernel && ls ./*.c | sed 's/^\.\///; s/\.c$//' | paste -sd '|')
+if grep -E "_kernel\.abi3|\(($parts)\.c:" "$place/valgrind.log"; then exit 1; fi
 echo "valgrind found nothing in the kernel"

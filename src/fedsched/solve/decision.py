@@ -72,7 +72,8 @@ def decide(
     if design not in DESIGNS:
         raise UnknownNameError("design", design, DESIGNS)
     whole_number("draws", draws)
-    whole_number("threads", threads)
+    if threads != 1:
+        whole_number("threads", threads)
     g, z = np.ascontiguousarray(gain, dtype=float), np.ascontiguousarray(queue, dtype=float)
     if g.shape != z.shape or g.size == 0:
         raise InputError(
@@ -89,18 +90,11 @@ def decide(
                 f"data_weight must hold one share for each of {devices} devices, got shape "
                 f"{weight.shape}"
             )
-    if floor:
+    if floor != 0.0:
         check_floor(design, floor, int(np.max((g == g).sum(axis=-1))), draws, float(draws))
-    problem = _Problem(
-        cost=v * lam * uplink.bits / uplink.bandwidth_hz,
-        factor=log2_factor(as_printed),
-        noise=uplink.noise_w,
-        max_power=uplink.max_power_w,
-        design=design,
-        draws=draws,
-        floor=floor,
-        threads=threads,
-    )
+    cost = v * lam * uplink.bits / uplink.bandwidth_hz
+    link = (cost, log2_factor(as_printed), uplink.noise_w, uplink.max_power_w)
+    problem = _Problem(*link, design, draws, floor, threads)
     return problem.solved(g, z, weight) or _where_reachable(problem, g, z, weight)
 
 

@@ -13,9 +13,12 @@ from fedsched.values import PerDevice
 __all__ = ["log2_factor", "optimal_power"]
 
 
+_LN2 = math.log(2.0)
+
+
 def log2_factor(as_printed: bool) -> float:
     """The ln 2 in Theorem 2, squared as the paper prints it."""
-    return math.log(2.0) ** (2 if as_printed else 1)
+    return _LN2 * _LN2 if as_printed else _LN2
 
 
 def optimal_power(

@@ -15,6 +15,8 @@
 #include "certificate.c"
 #include "waterfill.c"
 #include "draws.c"
+#include "weighted.c"
+#include "answer.c"
 
 #ifndef KERNEL
 #define KERNEL baseline

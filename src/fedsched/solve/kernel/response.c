@@ -101,7 +101,8 @@ INLINE void advance(const double *RESTRICT omega, double *RESTRICT step, double 
 /* The same for nu < 0, where E may bend both ways: Newton inside a bracket that only shrinks. Far to the
  * left E falls off like a power of u, and Newton would take 2/m a step: the middle is better. */
 INLINE void advance_inside(const double *RESTRICT omega, const double *RESTRICT q,
-                           double *RESTRICT step, double *RESTRICT E, double *RESTRICT low, double *RESTRICT high, double least, double most,
+                           double *RESTRICT step, double *RESTRICT E, double *RESTRICT low,
+                           double *RESTRICT high, double least, double most,
                            int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {

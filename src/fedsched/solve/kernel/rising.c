@@ -1,7 +1,8 @@
 /* The one stationary point at which every device is on its rising branch.
  *
  * Device k carries the unknown x = omega_k; the others respond to nu = F_k(x). T(x) = x + R(F_k(x)) rises
- * with x, so T = 1 has one root at most. Below its floor x is no probability, but it still measures nu. T^-2 is nearly linear in x^-2: for m = 1 and one price it is so.
+ * with x, so T = 1 has one root at most. Below its floor x is no probability, but it still measures nu.
+ * T^-2 is nearly linear in x^-2: for m = 1 and one price it is so.
  */
 #include "arithmetic.h"
 
