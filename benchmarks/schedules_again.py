@@ -2,8 +2,8 @@
 
 `python -m benchmarks.schedules_again` makes the schedule of every run there anew, over all its
 rounds, and writes ``results/schedules-again.md``. The decision has the same bits on every
-processor; NumPy, which draws the gains, chooses its kernels by the vector instructions of the processor, and
-another kernel may round the last bit of a number otherwise.
+processor; NumPy, which draws the gains, chooses its kernels by the vector instructions of the
+processor, and another kernel may round the last bit of a number otherwise.
 """
 
 import sys
