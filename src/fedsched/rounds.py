@@ -19,6 +19,7 @@ from fedsched.learning.aggregation import (
     WeightedSum,
     running_mean,
 )
+from fedsched.learning.compression import Sending
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.updates import LocalUpdate
 from fedsched.policies import AbstractPolicy, Need, PolicyState
@@ -78,8 +79,8 @@ class ScheduleState:
     round: int
     channel: ChannelState
     policy: PolicyState
-    # Of training: what the aggregator remembers, the mean of the models if one is kept, and the sum
-    # of P q of each device.
+    # Of training: what the aggregator remembers, what a biased compressor left on the devices, the
+    # mean of the models if one is kept, and the sum of P q of each device.
     memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
@@ -190,6 +191,7 @@ class Training:
     last_round: int
     aggregator: AbstractAggregator = WeightedSum()
     average_rounds: int = 1
+    sending: Sending = field(default_factory=Sending)  # what becomes of updates on their way
 
     def measure(self, model: NDArray[np.float32], t: int) -> Measure:
         """Who answers a policy's questions in round t, by computing at the present model."""
@@ -204,6 +206,7 @@ class Training:
     def memory(self, devices: int, dimension: int) -> dict[str, NDArray[Any]]:
         """What is remembered before the first round."""
         memory = {"spent_w": np.zeros(devices), **self.aggregator.init(devices, dimension)}
+        memory |= self.sending.init(devices, dimension)
         return memory | ({"mean": np.zeros(dimension)} if self.average_rounds > 1 else {})
 
 
@@ -241,8 +244,11 @@ def train_round(
     cohort, memory = scheduled.cohort, dict(current.memory)
     memory["spent_w"] = memory["spent_w"] + scheduled.decision.expected_power_w
     notes = _Notes(keep=Need.UPDATE in air.policy.needs)
-    updates = notes.passing(cohort, pool.train_cohort(model, cohort.device, t))
-    parameters, kept_state, rejected = training.aggregator.step(model, memory, updates)
+    updates = pool.train_cohort(model, cohort.device, t)
+    updates = training.sending.received(updates, cohort.device, memory, seed=air.seed, round=t)
+    parameters, kept_state, rejected = training.aggregator.step(
+        model, memory, notes.passing(cohort, updates)
+    )
     memory |= kept_state
     if rejected:
         _log.warning(

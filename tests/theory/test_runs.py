@@ -80,6 +80,7 @@ def test_what_has_no_bound_is_refused(folder, tmp_path):
     [
         ("data", {"samples": [60, 60, 60, 60, 60, 30]}, "data.samples has sizes from 30 to 60"),
         ("training", {"aggregator": "memory"}, "training.aggregator = 'memory' .*earlier rounds"),
+        ("training", {"compress": "4"}, "training.compress = .4. adds the variance"),
         ("policy", {"kind": "round-robin"}, "kind: 'round-robin' chooses in a way of its own"),
         ("policy", {"kind": "ocs"}, "'ocs' chooses in a way of its own.* uniform"),
         ("policy", {"kind": "clustered-sizes"}, "'clustered-sizes' chooses in a way of its own"),

@@ -37,6 +37,7 @@ _IGNORED = frozenset(
 _LATER = {
     "training.aggregator": "sum",
     "training.average_rounds": 1,
+    "training.compress": "none",
     "uplink.feedback_bits": 64.0,
 }
 

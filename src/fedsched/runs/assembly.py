@@ -1,6 +1,7 @@
 """Assembly: the link, the policy, the schedule and the trainer that a scenario describes."""
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from fedsched.errors import InputError
 from fedsched.learning.aggregation import make_aggregator
+from fedsched.learning.compression import Sending, make_compressor
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.spec import TrainerSpec
 from fedsched.policies import (
@@ -32,6 +34,7 @@ __all__ = [
     "data_weight_of",
     "policy_of",
     "schedule_of",
+    "sending_of",
     "trainer_spec_of",
     "training_of",
     "uplink_of",
@@ -42,11 +45,24 @@ def uplink_of(scenario: Scenario, parameters: int) -> Uplink:
     """The link of a scenario, for a model with so many parameters."""
     section = scenario.uplink
     return Uplink(
-        bits=32.0 * parameters if section.bits is None else section.bits,
+        bits=_update_bits(scenario, parameters),
         bandwidth_hz=section.bandwidth_hz,
         noise_w=section.noise_w,
         max_power_w=section.max_power_w,
     )
+
+
+def sending_of(scenario: Scenario) -> Sending:
+    """What becomes of the updates of a scenario on their way."""
+    return Sending(make_compressor(scenario.training.compress, field="training.compress"))
+
+
+def _update_bits(scenario: Scenario, parameters: int) -> float:
+    """Of one update on air. ``uplink.bits`` counts before compression, 32 for each number."""
+    given, sending = scenario.uplink.bits, sending_of(scenario)
+    if given is None:
+        return float(sending.bits(parameters))
+    return given if sending.compressor is None else float(sending.bits(math.ceil(given / 32.0)))
 
 
 def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
@@ -87,6 +103,7 @@ def training_of(scenario: Scenario, pool: AbstractTrainingPool) -> Training:
         last_round=scenario.run.rounds - 1,
         aggregator=make_aggregator(scenario.training.aggregator),
         average_rounds=scenario.training.average_rounds,
+        sending=sending_of(scenario),
     )
 
 
@@ -137,7 +154,8 @@ def about_run(scenario: Scenario, channel: AbstractChannel, uplink: Uplink) -> d
         "devices": channel.devices,
         # Updates out of memory are of older models, whoever takes part.
         "biased": policy_info(scenario.policy.kind).biased
-        or make_aggregator(scenario.training.aggregator).biased,
+        or make_aggregator(scenario.training.aggregator).biased
+        or sending_of(scenario).biased,
         **about_trace(channel),
     }
 

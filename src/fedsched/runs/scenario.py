@@ -21,6 +21,7 @@ import numpy as np
 from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.learning.aggregation import AGGREGATORS
+from fedsched.learning.compression import compressor_name
 from fedsched.policies import PolicyOptions, policy_names, reads_of
 from fedsched.radio.access import ACCESSES
 
@@ -56,7 +57,7 @@ class ChannelSection:
 class UplinkSection:
     """``[uplink]``: the shared link and the power budget."""
 
-    bits: float | None = None  # of one update; 32 for each parameter of the model if left out
+    bits: float | None = None  # of one update before compression; 32 for each parameter if left out
     bandwidth_hz: float = 22e6
     noise_w: float = 1.0
     max_power_w: float = 10**3.5
@@ -119,6 +120,7 @@ class TrainingSection:
     learning_rate: float = 0.01
     aggregator: str = "sum"  # of weighted updates; "memory": the latest update of every device
     average_rounds: int = 1  # measured is a mean of the models over so many; 1: the model itself
+    compress: str = "none"  # updates, to so many bits a number ("4"), or by another compressor
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "average_rounds"):
@@ -126,6 +128,9 @@ class TrainingSection:
         positive_number("training.learning_rate", self.learning_rate)
         if ":" not in self.aggregator and self.aggregator not in AGGREGATORS:
             raise UnknownNameError("training.aggregator", self.aggregator, AGGREGATORS)
+        # One name for each, so that equal runs compare equal.
+        name = compressor_name(self.compress, field="training.compress")
+        object.__setattr__(self, "compress", name)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,7 @@ _SWEPT = {
     "policy": "policy.kind", "m": "policy.draws", "draws": "policy.draws",
     "design": "policy.design", "lambda": "policy.lam", "lam": "policy.lam", "V": "policy.v",
     "v": "policy.v", "qmin": "policy.qmin", "alpha": "data.alpha", "channel": "channel.kind",
-    "seed": "run.seed", "seeds": "run.seed",
+    "seed": "run.seed", "seeds": "run.seed", "compress": "training.compress",
 }  # fmt: skip
 
 

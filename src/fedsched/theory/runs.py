@@ -191,6 +191,12 @@ def _check_bounded(scenario: Scenario) -> None:
             "earlier rounds as well, and the bounds are for those of the round alone; use "
             'aggregator = "sum"'
         )
+    if scenario.training.compress != "none":
+        raise InputError(
+            f"training.compress = {scenario.training.compress!r} adds the variance of its rounding "
+            "to every update, and the bounds are for updates as they are; run it with "
+            'compress = "none"'
+        )
     if kind not in _BOUNDED:
         raise InputError(
             f"policy.kind: {kind!r} chooses in a way of its own, whose probabilities or variance "
