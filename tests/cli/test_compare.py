@@ -5,6 +5,7 @@ from click.testing import CliRunner
 
 from fedsched.cli.compare import command
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.learning.compression import Dithered
 from fedsched.runs.runlog import read_run
 
 SCENARIO = """
@@ -92,6 +93,24 @@ def test_a_policy_that_fails_is_named_and_the_others_are_compared(fedsched, tmp_
     assert err.startswith("failed: lyapunov: floor (qmin) 0.9 asks too much")
 
 
+def test_each_policy_is_compared_under_each_compressor(compared, tmp_path):
+    given = [compared[1][0], "--policies", "uniform,lyapunov", "--compress", "none, 4,dithered-4",
+             "--target", "0.3", "--out", str(tmp_path), "--processes", "1"]  # fmt: skip
+    done = CliRunner().invoke(command, [*given, "--json"], catch_exceptions=False)
+    rows = {(row["policy"], row["compress"]): row for row in json.loads(done.output)["policies"]}
+    assert list(rows) == [
+        ("uniform", "none"), ("uniform", "4"), ("lyapunov", "none"), ("lyapunov", "4"),
+    ]  # fmt: skip
+    one, other = (rows["uniform", each]["airtime_s_per_round"] for each in ("none", "4"))
+    assert other / one == pytest.approx(Dithered(4).bits(650) / (32 * 650), rel=1e-9)
+    assert read_run(tmp_path / "lyapunov-4").manifest["scenario"]["training"]["compress"] == "4"
+    shown = CliRunner().invoke(command, given, catch_exceptions=False).output
+    assert "uniform 4 " in shown
+    assert "lyapunov none " in shown
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "lyapunov compress=4" in page
+
+
 def test_bad_names_and_targets_are_refused_before_anything_runs(tmp_path):
     def refused(*given):
         return CliRunner().invoke(command, [*given, "--out", str(tmp_path)]).exception
@@ -99,6 +118,7 @@ def test_bad_names_and_targets_are_refused_before_anything_runs(tmp_path):
     assert isinstance(refused("--policies", "nobody"), UnknownNameError)
     assert isinstance(refused("--scale", "huge"), UnknownNameError)
     assert isinstance(refused("--aggregator", "average"), UnknownNameError)
+    assert isinstance(refused("--compress", "none,16"), UnknownNameError)
     assert isinstance(refused("--target", "7"), InputError)
     assert "leave out --scale" in str(refused("some.toml", "--scale", "small"))
     assert list(tmp_path.iterdir()) == []

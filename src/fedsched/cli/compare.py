@@ -49,13 +49,15 @@ def scale_scenario(scale: str, policy: dict[str, Any]) -> Scenario:
 @click.option("--policies", metavar="NAME,...", help="Which to compare.  [default: all]")
 @click.option("--target", type=float, help="Test accuracy.  [default: of the scale, or 0.9]")
 @click.option("--aggregator", help="sum or memory (MIFA).  [default: the scenario's]")
+@click.option("--compress", metavar="NAME,...", help="none,4,3: each policy with each of them.")
 @click.option("--power", help="queue or constant, for all.  [default: each policy's own]")
 @click.option("--out", default="compare", metavar="DIR", help="Folder for runs and the report.")
 @click.option("--processes", default=min(2, os.cpu_count() or 1), help="Runs side by side.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     scenario: str | None, scale: str | None, policies: str | None, target: float | None,
-    aggregator: str | None, power: str | None, out: str, processes: int, as_json: bool,
+    aggregator: str | None, compress: str | None, power: str | None, out: str, processes: int,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Train with every policy on the same data and channel draws, and compare the clocks.
 
@@ -80,11 +82,16 @@ def command(
     names = list(policy_names()) if policies is None else [n.strip() for n in policies.split(",")]
     for name in names:
         policy_info(name)  # a bad name is refused before anything is made
-    scenarios = [_scenario(scenario, scale, name, power, aggregator) for name in names]
+    scenarios = [
+        each
+        for name in names
+        for each in _compressed(_scenario(scenario, scale, name, power, aggregator), compress)
+    ]
     folder = output_folder("out", out)
     jobs = [
-        Job(name=each.policy.kind, scenario=each, folder=folder / each.policy.kind)
+        Job(name=name, scenario=each, folder=folder / name)
         for each in dict.fromkeys(scenarios)
+        for name in [each.policy.kind + ("" if compress is None else f"-{each.training.compress}")]
     ]
     failed = run_each(jobs, processes=processes)
     done = [job for job in jobs if job.name not in failed]
@@ -117,6 +124,16 @@ def _scenario(
     return dataclasses.replace(base, training=training)
 
 
+def _compressed(base: Scenario, compress: str | None) -> list[Scenario]:
+    """The scenario with each of the compressors; as it is if none is named."""
+    if compress is None:
+        return [base]
+    trainings = [
+        dataclasses.replace(base.training, compress=name.strip()) for name in compress.split(",")
+    ]
+    return [dataclasses.replace(base, training=training) for training in trainings]
+
+
 def comparison_row(log: RunLog, target: float) -> dict[str, Any]:
     """The figures of one run; what has no value is None."""
     reached = ACCURACY.reach(log, target)
@@ -126,6 +143,7 @@ def comparison_row(log: RunLog, target: float) -> dict[str, Any]:
     count = np.bincount(np.array(devices, dtype=np.int64), minlength=_devices(log))
     return {
         "policy": log.manifest["scenario"]["policy"]["kind"],
+        "compress": log.manifest["scenario"]["training"].get("compress", "none"),
         "biased": bool(log.manifest.get("biased", False)),
         "seconds_to_target": None if reached is None else reached.time_s(computation_s),
         "rounds_to_target": None if reached is None else reached.rounds,
@@ -155,9 +173,12 @@ def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
 
     header = ["policy", f"seconds to {target:g}", "rounds", "airtime s/round", "feedback ms/round",
               "devices/round", "worst power W", "Jain", "mean 1/q", "accuracy"]  # fmt: skip
+    several = len({row["compress"] for row in rows}) > 1
     table = [
         [
-            row["policy"] + (" (biased)" if row["biased"] else ""),
+            row["policy"]
+            + (f" {row['compress']}" if several else "")
+            + (" (biased)" if row["biased"] else ""),
             shown(row["seconds_to_target"], ".1f", "not reached"),
             shown(row["rounds_to_target"], ".0f"),
             f"{row['airtime_s_per_round']:.3f}",
