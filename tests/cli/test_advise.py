@@ -173,3 +173,18 @@ def test_several_files_are_ranked_together(scenario, tmp_path):
     both = json.loads(run(scenario, other, "--weight", 1, "--rounds", 20, "--json").stdout)
     assert len(both["candidates"]) == 5
     assert run().exit_code == 2
+
+
+def test_a_field_that_is_set_does_not_vary_in_a_sweep_nor_in_the_grid(scenario):
+    quick = ("--step", "tuned", "--rounds", 5, "--json")
+    rows = json.loads(run(scenario, *quick, "--set", "m=2").stdout)["candidates"]
+    assert [(row["draws"], row["policy"]) for row in rows] == [(2, "uniform")] * 2
+    scenario.write_text(SCENARIO.partition("[sweep]")[0])
+    base = (scenario, *quick, "--set", "run.seed=1", "--set", "policy.draws=4")
+    rows = json.loads(run(*base, "--set", "policy.kind=lyapunov").stdout)["candidates"]
+    assert {(row["draws"], row["policy"]) for row in rows} == {(4, "lyapunov")}
+    assert {row["lam"] for row in rows} == {1.0, 10.0, 100.0}
+    rows = json.loads(run(*base, "--set", "policy.kind=uniform").stdout)["candidates"]
+    assert {row["policy"] for row in rows} == {"uniform"}
+    other = run(*base, "--set", "policy.kind=full")
+    assert "the grid has lyapunov and uniform alone, got 'full'" in str(other.exception)

@@ -122,3 +122,21 @@ def test_bad_names_and_targets_are_refused_before_anything_runs(tmp_path):
     assert isinstance(refused("--target", "7"), InputError)
     assert "leave out --scale" in str(refused("some.toml", "--scale", "small"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_fields_are_set_for_all_policies_with_a_file_and_without(fedsched, tmp_path):
+    (tmp_path / "base.toml").write_text(SCENARIO)
+    small = [f"--set={each}" for each in ("run.rounds=2", "policy.draws=2", "channel.devices=5",
+                                          "data.samples=40")]  # fmt: skip
+    for place, source in (("file", [tmp_path / "base.toml"]), ("built-in", [])):
+        code, _, err = fedsched(
+            "compare", *source, *small, "--policies", "uniform,best-channel", "--out",
+            tmp_path / place, "--processes", 1,
+        )  # fmt: skip
+        assert code == 0, err
+        for name in ("uniform", "best-channel"):
+            said = read_run(tmp_path / place / name).manifest["scenario"]
+            assert (said["run"]["rounds"], said["policy"]["draws"]) == (2, 2)
+    code, _, err = fedsched("compare", "--set", "policy.kind=uniform", "--out", tmp_path / "none")
+    assert code == 2
+    assert "policy.kind = 'uniform' is one policy, and compare takes several" in err

@@ -330,3 +330,18 @@ def test_a_file_in_the_present_folder_is_never_run_for_a_dependency(scenario, tm
     )
     assert done.returncode == 0, done.stderr
     assert "run in place" not in done.stdout + done.stderr
+
+
+def test_fields_are_set_on_the_command_line_and_a_run_is_made_longer(fedsched, scenario):
+    given = ("--workers", 1, "--set", "policy.draws=3", "--set", "run.rounds=3")
+    assert fedsched("run", scenario, "--out", "there", *given)[0] == 0
+    log = read_run("there")
+    assert (log.rounds, log.manifest["scenario"]["policy"]["draws"]) == (3, 3)
+    assert fedsched("run", "there", "--workers", 1, "--set", "run.rounds=6")[0] == 0
+    assert read_run("there").rounds == 6
+    code, _, err = fedsched("run", "there", "--workers", 1, "--set", "policy.draws=2")
+    assert code == 2
+    assert "holds a run with policy.draws = 3, the scenario says 2" in err
+    code, _, err = fedsched("run", scenario, "--out", "other", "--set", "run.round=3")
+    assert code == 2
+    assert "run: 'round' is not known; did you mean 'rounds'?" in err

@@ -3,13 +3,17 @@ import json
 import re
 import subprocess
 import sys
+from itertools import islice
 
 import numpy as np
 import pytest
 from pyarrow import parquet
 
+from fedsched.analysis.tally import ScheduleTally
 from fedsched.cli import schedule as schedule_command
 from fedsched.radio import write_trace
+from fedsched.runs.assembly import schedule_of
+from fedsched.runs.scenario_file import load_scenario, parse_settings
 
 KEYS = {"airtime_s_per_round", "devices_per_round", "worst_mean_power_w",
         "mean_inverse_probability", "rounds", "seconds"}  # fmt: skip
@@ -123,6 +127,78 @@ def test_a_compared_policy_without_a_design_has_the_one_asked_for(as_json):
     assert [report["design"] for report in compared["compared"]] == ["fixed-size"] * 2
 
 
+# --- a scenario file -------------------------------------------------------------------------
+
+FILE = """
+[run]
+rounds = 12
+seed = 3
+[channel]
+devices = 6
+[policy]
+kind = "lyapunov"
+draws = 2
+as_printed = true
+[uplink]
+bits = 1e6
+access = "parallel"
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "scenario.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_file_is_scheduled_as_its_run_would_be(as_json, file):
+    report = as_json(file)
+    scenario = load_scenario(file)
+    tally = ScheduleTally(6)
+    for done in islice(schedule_of(scenario, 0), 12):
+        tally.add(done)
+    assert report.items() >= tally.summary().as_dict().items()
+    assert (report["devices"], report["rounds"], report["draws"]) == (6, 12, 2)
+    sequential = as_json(file, "--set", "uplink.access=tdma")
+    assert sequential["airtime_s_per_round"] > report["airtime_s_per_round"]
+
+
+def test_without_bits_an_update_has_those_of_the_files_model(as_json, file, tmp_path):
+    text = FILE.replace("bits = 1e6", "") + "[training]\nmodel = 'softmax'\n"
+    (tmp_path / "model.toml").write_text(text)
+    bits = 32 * (64 + 1) * 10  # of digits
+    assert without_time(as_json(tmp_path / "model.toml")) == without_time(
+        as_json(file, "--bits", bits)
+    )
+
+
+def test_an_option_and_the_field_it_is_short_for_are_the_same(as_json, file):
+    short = as_json(file, "--draws", 4, "--lam", 7, "--scale-v", "--rounds", 9)
+    fields = ("policy.draws=4", "policy.lam=7", "policy.scale_v=true", "run.rounds=9")
+    long = as_json(file, *(part for each in fields for part in ("--set", each)))
+    assert without_time(short) == without_time(long)
+    assert (short["draws"], short["lam"], short["rounds"]) == (4, 7.0, 9)
+    assert without_time(short) != without_time(as_json(file, *("--set", fields[0])))
+
+
+def test_a_flag_that_is_not_given_leaves_the_file_as_it_is(as_json, file):
+    printed = without_time(as_json(file))
+    assert printed == without_time(as_json(file, "--as-printed"))
+    assert printed != without_time(as_json(file, "--set", "policy.as_printed=false"))
+
+
+def test_every_short_form_sets_a_field_that_exists():
+    names = [field for field, _ in schedule_command._SHORT.values()]
+    assert len(set(names)) == len(names)
+    assert list(parse_settings(f"{name}=1" for name in names)) == names
+
+
+def test_what_a_policy_does_not_read_is_null(as_json):
+    report = as_json(*SMALL, "--policy", "full", "--lam", "5")
+    assert [report[name] for name in ("design", "draws", "lam", "v")] == [None] * 4
+
+
 # --- files -----------------------------------------------------------------------------------
 
 
@@ -222,6 +298,11 @@ def test_a_bad_trace_is_refused_with_a_sentence(fedsched, tmp_path, name):
         (["--budget-w", "0"], "budget_w must be a positive finite number, got 0.0"),
         (["--bits", "0"], "bits must be a positive finite number, got 0.0"),
         (["--noise-w", "nan"], "noise_w must be a positive finite number, got nan"),
+        (["--set", "policy.drws=5"], "policy: 'drws' is not known; did you mean 'draws'?"),
+        (["--set", "policy.draws=five"], "policy.draws must be a whole number, got 'five'"),
+        (["--set", "draws=5", "--draws", "6"], "policy.draws is set twice, to 6 by its option"),
+        (["--set", "data.samples=[1,2]"], "data.samples has 2 numbers and there are 100 devices"),
+        (["missing.toml"], "scenario 'missing.toml' cannot be read"),
         (["--policy", "lyapunow"], "did you mean 'lyapunov'?"),
         (["--design", "fixed"], "fixed-size"),
         (["--channel", "heterogenous"], "did you mean 'heterogeneous'?"),
@@ -266,7 +347,7 @@ def test_a_bad_value_ends_the_real_command_with_code_2_and_one_sentence():
         check=False,
     )
     assert ended.returncode == 2
-    assert ended.stderr == "fedsched: draws must be a whole number of at least 1, got 0\n"
+    assert ended.stderr == "fedsched: policy.draws must be a whole number of at least 1, got 0\n"
     assert ended.stdout == ""
 
 

@@ -1,9 +1,10 @@
 import math
+import re
 
 import pytest
 
 from fedsched.errors import InputError
-from fedsched.runs.scenario_file import expand, load_scenario
+from fedsched.runs.scenario_file import expand, load_scenario, load_scenarios, parse_settings
 
 LEAST = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "lyapunov"}}
 
@@ -62,13 +63,89 @@ def test_a_policy_given_beside_the_file_finds_its_own_fields_there(tmp_path):
     text = "[run]\nrounds = 5\nseed = 1\n[policy]\nkind = 'uniform'\ncandidates = 7\nv = 3\n"
     path = written(tmp_path, text)
     assert load_scenario(path).policy.candidates is None  # uniform has no use for it
-    fedcs = load_scenario(path, policy={"kind": "fedcs"}).policy
+    fedcs = load_scenario(path, settings={"policy.kind": "fedcs"}).policy
     assert (fedcs.candidates, fedcs.v) == (7, 100.0)  # without queues it has no use for v
-    turns = {"kind": "round-robin", "power": "queue"}
-    assert load_scenario(path, policy=turns).policy.v == 3.0
-    swept = written(tmp_path, text + "[sweep]\npolicy = ['full']\n")
-    with pytest.raises(InputError, match=r"sweeps policy\.kind, which is given here as 'fedcs'"):
-        load_scenario(swept, policy={"kind": "fedcs"})
+    turns = {"policy.kind": "round-robin", "policy.power": "queue"}
+    assert load_scenario(path, settings=turns).policy.v == 3.0
+
+
+def test_a_setting_takes_the_place_of_a_value_and_of_a_list_in_the_sweep():
+    table = {
+        "run": {"rounds": 5, "seed": 1},
+        "policy": {"kind": "uniform"},
+        "sweep": {"m": [1, 5], "policy": ["full", "uniform"]},
+    }
+    assert len(load_scenarios(table)) == 3
+    found = load_scenarios(table, settings={"policy.draws": 7, "run.rounds": 9})
+    assert [(s.policy.kind, s.policy.draws, s.run.rounds) for s in found] == [
+        ("full", 10, 9),
+        ("uniform", 7, 9),
+    ]
+    only = load_scenario(table, settings={"policy.kind": "uniform", "policy.draws": 7})
+    assert only.policy.draws == 7
+    with pytest.raises(InputError, match="the scenario holds a sweep of 2 runs; one is wanted"):
+        load_scenario(table, settings={"policy.draws": 7})
+    assert table["run"] == {"rounds": 5, "seed": 1}
+
+
+def test_a_scenario_is_changed_by_settings_and_is_itself_without():
+    table = {
+        "run": {"rounds": 5, "seed": 1},
+        "policy": {"kind": "uniform"},
+        "channel": {"devices": 2},
+        "data": {"samples": [3, 4]},
+    }
+    scenario = load_scenario(table)
+    assert load_scenario(scenario) is scenario
+    changed = load_scenario(scenario, settings={"data.alpha": "inf", "run.seed": 2})
+    assert (changed.run.seed, changed.data) == (2, scenario.data)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("policy.draws=5", "policy.draws", 5),
+        (" policy.lam = 1e3 ", "policy.lam", 1000.0),
+        ("data.alpha=inf", "data.alpha", math.inf),
+        ("policy.scale_v=true", "policy.scale_v", True),
+        ("policy.kind=best-channel", "policy.kind", "best-channel"),
+        ("policy.kind='uniform'", "policy.kind", "uniform"),
+        ("policy.kind=mymodule:BestHalf", "policy.kind", "mymodule:BestHalf"),
+        ("data.samples=[3, 4]", "data.samples", [3, 4]),
+        ("channel.kind=a=b.csv", "channel.kind", "a=b.csv"),
+        ("channel.kind=1\nother = 2", "channel.kind", "1\nother = 2"),
+        ("m=5", "policy.draws", 5),
+    ],
+)
+def test_a_setting_is_written_as_in_a_file_and_texts_need_no_quotes(text, name, value):
+    (item,) = parse_settings([text]).items()
+    assert item == (name, value)
+    assert type(item[1]) is type(value)
+
+
+def test_of_two_settings_of_one_field_the_last_counts():
+    assert parse_settings(["m=1", "run.seed=3", "policy.draws=2"]) == {
+        "policy.draws": 2,
+        "run.seed": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("policy.drws=5", "policy: 'drws' is not known; did you mean 'draws'?"),
+        ("polcy.draws=5", "set: 'polcy.draws' is not known; did you mean 'policy.draws'?"),
+        ("learning_rate=1", "did you mean 'training.learning_rate'?"),
+        ("lambd=1", "did you mean 'lambda'?"),
+        ("policy.draws", "'policy.draws' sets no field; write it as section.field=value"),
+        ("policy.draws=", "sets no field"),
+        ("=5", "set: '' is not known"),
+        ("policy.=5", "policy: '' is not known"),
+    ],
+)
+def test_a_setting_of_no_field_is_refused_with_the_nearest(text, sentence):
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        load_scenario({"run": {"rounds": 1, "seed": 1}}, settings=parse_settings([text]))
 
 
 def test_a_sweep_is_the_product_of_its_lists_without_repeats():

@@ -9,6 +9,7 @@ import click
 
 from fedsched.analysis.arrival import IN_A_ROW, InARow
 from fedsched.checks import positive_number, whole_number
+from fedsched.cli.options import set_option
 from fedsched.cli.output import print_json, print_table, track
 from fedsched.errors import InputError
 from fedsched.files import output_path
@@ -51,12 +52,13 @@ __all__ = ["command"]
     type=int,
     help=f"Measurements a crossing must last, for --compare.  [default: {IN_A_ROW.patience}]",
 )
+@set_option
 @click.option("--plot", metavar="FILE", help=f"Draw the trade-off: {', '.join(FIGURE_SUFFIXES)}.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     scenario: tuple[str, ...], rounds: int, computation_s: float | None, step: str,
     weight: float | None, top: int, compare: tuple[str, ...], target: float,
-    patience: int | None, plot: str | None, as_json: bool,
+    patience: int | None, plot: str | None, as_json: bool, settings: dict[str, Any],
 ) -> None:  # fmt: skip
     """Rank ways to schedule the file SCENARIO by predicted time to a target, without training.
 
@@ -92,7 +94,9 @@ def command(
     protocol = IN_A_ROW if patience is None else InARow(patience)
     if plot is not None:
         output_path("plot", plot, FIGURE_SUFFIXES)
-    wanted = together([candidates(load_scenarios(each)) for each in scenario])
+    wanted = together(
+        [candidates(load_scenarios(each, settings=settings), settings) for each in scenario]
+    )
     first = wanted[0]
     computation = first.uplink.computation_s if computation_s is None else computation_s
     positive_number("computation-s", computation, allow_zero=True)

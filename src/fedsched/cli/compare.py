@@ -1,6 +1,5 @@
 """``fedsched compare``: policies on one scenario and the same channel draws."""
 
-import dataclasses
 import os
 import time
 from typing import Any
@@ -10,13 +9,14 @@ import numpy as np
 
 from fedsched.analysis.arrival import ACCURACY
 from fedsched.checks import whole_number
+from fedsched.cli.options import set_option
 from fedsched.cli.output import end_with, print_json, print_table, run_each
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.files import output_folder
 from fedsched.policies import policy_info, policy_names
 from fedsched.runs.engines import Job
 from fedsched.runs.runlog import RunLog, read_run
-from fedsched.runs.scenario import Scenario, scenario_from
+from fedsched.runs.scenario import Scenario
 from fedsched.runs.scenario_file import load_scenario
 from fedsched.solve.uplink import PAPER_UPLINK
 from fedsched.views.report import write_report
@@ -27,20 +27,18 @@ __all__ = ["command", "comparison_row"]
 SCALES = {"smoke": (50, 2, 0.80), "small": (300, 4, 0.90), "full": (1500, 10, 0.92)}
 
 
-def scale_scenario(scale: str, policy: dict[str, Any]) -> Scenario:
-    """Digits on the paper's heterogeneous channel, at a scale."""
+def _built_in(scale: str) -> dict[str, Any]:
+    """Digits on the paper's heterogeneous channel, at a scale: a scenario but for its policy."""
     rounds, eval_every, _ = SCALES[scale]
-    return scenario_from(
-        {
-            "run": {"rounds": rounds, "seed": 1, "eval_every": eval_every},
-            # Runs are short: the queues of lyapunov begin where they would end.
-            "policy": {"start": "budget", **policy},
-            # An update counts as many bits as the CNN of the paper, so airtimes are the same.
-            "uplink": {"bits": float(PAPER_UPLINK.bits)},
-            "data": {"name": "digits", "alpha": 1.0},
-            "training": {"model": "softmax", "steps": 5, "learning_rate": 0.01},
-        }
-    )
+    return {
+        "run": {"rounds": rounds, "seed": 1, "eval_every": eval_every},
+        # Runs are short: the queues of lyapunov begin where they would end.
+        "policy": {"start": "budget"},
+        # An update counts as many bits as the CNN of the paper, so airtimes are the same.
+        "uplink": {"bits": float(PAPER_UPLINK.bits)},
+        "data": {"name": "digits", "alpha": 1.0},
+        "training": {"model": "softmax", "steps": 5, "learning_rate": 0.01},
+    }
 
 
 @click.command("compare", context_settings={"show_default": True})
@@ -51,13 +49,14 @@ def scale_scenario(scale: str, policy: dict[str, Any]) -> Scenario:
 @click.option("--aggregator", help="sum or memory (MIFA).  [default: the scenario's]")
 @click.option("--compress", metavar="NAME,...", help="none,4,3: each policy with each of them.")
 @click.option("--power", help="queue or constant, for all.  [default: each policy's own]")
+@set_option
 @click.option("--out", default="compare", metavar="DIR", help="Folder for runs and the report.")
 @click.option("--processes", default=min(2, os.cpu_count() or 1), help="Runs side by side.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     scenario: str | None, scale: str | None, policies: str | None, target: float | None,
     aggregator: str | None, compress: str | None, power: str | None, out: str, processes: int,
-    as_json: bool,
+    as_json: bool, settings: dict[str, Any],
 ) -> None:  # fmt: skip
     """Train with every policy on the same data and channel draws, and compare the clocks.
 
@@ -82,10 +81,20 @@ def command(
     names = list(policy_names()) if policies is None else [n.strip() for n in policies.split(",")]
     for name in names:
         policy_info(name)  # a bad name is refused before anything is made
+    if "policy.kind" in settings:
+        raise InputError(
+            f"set: policy.kind = {settings['policy.kind']!r} is one policy, and compare takes "
+            "several; name them with --policies"
+        )
+    short = {"policy.power": power, "training.aggregator": aggregator}
+    settings |= {name: value for name, value in short.items() if value is not None}
+    base = _built_in(scale) if scenario is None else scenario
     scenarios = [
         each
         for name in names
-        for each in _compressed(_scenario(scenario, scale, name, power, aggregator), compress)
+        for each in _compressed(
+            load_scenario(base, settings={**settings, "policy.kind": name}), compress
+        )
     ]
     folder = output_folder("out", out)
     jobs = [
@@ -110,18 +119,6 @@ def command(
         _print(rows, target, scenarios[0])
         click.echo(f"report: {report.path}   ({seconds:.0f} s)")
     end_with(failed)
-
-
-def _scenario(
-    file: str | None, scale: str, name: str, power: str | None, aggregator: str | None
-) -> Scenario:
-    """The scenario with one of the policies, which finds its own fields in the file."""
-    policy = {"kind": name} | ({} if power is None else {"power": power})
-    base = scale_scenario(scale, policy) if file is None else load_scenario(file, policy=policy)
-    if aggregator is None:
-        return base
-    training = dataclasses.replace(base.training, aggregator=aggregator)
-    return dataclasses.replace(base, training=training)
 
 
 def _compressed(base: Scenario, compress: str | None) -> list[Scenario]:

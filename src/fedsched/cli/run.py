@@ -2,11 +2,13 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 from fedsched.analysis.curves import training_loss
 from fedsched.checks import whole_number
+from fedsched.cli.options import set_option
 from fedsched.cli.output import end_with, live_progress, print_table, run_each
 from fedsched.clock import elapsed_s
 from fedsched.errors import InputError, UnknownNameError
@@ -14,8 +16,8 @@ from fedsched.files import output_folder
 from fedsched.runs.engines import ENGINES, Job, check_engine
 from fedsched.runs.manifest import MANIFEST, read_manifest
 from fedsched.runs.runlog import RunLog, read_run
-from fedsched.runs.scenario import Scenario, run_name, scenario_from
-from fedsched.runs.scenario_file import is_sweep, load_scenarios
+from fedsched.runs.scenario import Scenario, run_name
+from fedsched.runs.scenario_file import Settings, is_sweep, load_scenario, load_scenarios
 
 __all__ = ["command"]
 
@@ -34,6 +36,7 @@ _LOGS = ("tensorboard",)
     default=min(2, os.cpu_count() or 1),
     help="Processes: that train the devices of one run, or runs of a sweep side by side.",
 )
+@set_option
 @click.option("--device", default="cpu", help="cpu or cuda.")
 @click.option("--engine", default="local", help=f"Where a sweep runs: {', '.join(ENGINES)}.")
 @click.option("--address", help="Ray cluster to join, for instance auto.")
@@ -52,6 +55,7 @@ def command(
     address: str | None,
     training_of: str | None,
     log: str | None,
+    settings: dict[str, Any],
 ) -> None:
     """Train what the file SCENARIO describes, under the radio clock.
 
@@ -64,7 +68,7 @@ def command(
     check_engine(engine, address)
     if log not in (None, *_LOGS):
         raise UnknownNameError("log", str(log), _LOGS)
-    scenarios, alone = _scenarios(scenario)
+    scenarios, alone = _scenarios(scenario, settings)
     if out is None:
         if not Path(scenario).is_dir():
             raise InputError(
@@ -117,18 +121,18 @@ def command(
     end_with(failed)
 
 
-def _scenarios(path: str) -> tuple[list[Scenario], bool]:
+def _scenarios(path: str, settings: Settings) -> tuple[list[Scenario], bool]:
     """Those of a file, or the one of a run folder; and whether it is one run, not a sweep."""
     folder = Path(path)
     if not folder.is_dir():
-        return load_scenarios(path), not is_sweep(path)
+        return load_scenarios(path, settings=settings), not is_sweep(path)
     runs = len(list(folder.glob(f"*/{MANIFEST}")))
     if runs and not (folder / MANIFEST).is_file():
         raise InputError(
             f"scenario: {path!r} holds {runs} runs and is none itself; name one of them, or the "
             "scenario file they were made from and --out"
         )
-    return [scenario_from(read_manifest(folder)["scenario"])], True
+    return [load_scenario(read_manifest(folder)["scenario"], settings=settings)], True
 
 
 def _print(title: str, runs: dict[str, tuple[Scenario, RunLog]]) -> None:

@@ -2,35 +2,38 @@
 
 import itertools
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import typing
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
 from fedsched.analysis.tally import ScheduleTally
-from fedsched.checks import whole_number
+from fedsched.cli.options import set_option
 from fedsched.cli.output import print_json, print_table, track
+from fedsched.errors import InputError
 from fedsched.files import output_path
-from fedsched.policies import (
-    POLICIES,
-    POWERS,
-    AbstractPolicy,
-    make_policy,
-    policy_info,
-    reads_of,
-)
+from fedsched.policies import POLICIES, POWERS, policy_info, policy_names, reads_of
 from fedsched.policies.designs import DESIGNS
 from fedsched.policies.pricing import STARTS
-from fedsched.radio import CHANNELS, AbstractChannel, make_channel
-from fedsched.rounds import schedule
+from fedsched.radio import CHANNELS, make_channel
+from fedsched.rounds import Air, scheduled_rounds
+from fedsched.runs.assembly import air_of
+from fedsched.runs.scenario import Scenario, scenario_from
+from fedsched.runs.scenario_file import Settings, load_scenario
 from fedsched.runs.schedule_table import SUFFIXES, write_schedule
-from fedsched.solve.uplink import PAPER_UPLINK, Uplink
+from fedsched.solve.uplink import PAPER_UPLINK
 from fedsched.values import ScheduledRound
 from fedsched.views.figures import FIGURE_SUFFIXES, save_figure, schedule_figure
 
 __all__ = ["command"]
 
+# What is scheduled without a file: the paper's main setting.
+_PAPER: dict[str, dict[str, Any]] = {
+    "run": {"rounds": 4000, "seed": 0},
+    "policy": {"kind": "lyapunov"},
+    "uplink": {"bits": float(PAPER_UPLINK.bits)},
+}
 # What --compare runs unless told otherwise: the paper's policies, with each design they can have.
 _COMPARED = (
     "lyapunov:with-replacement,lyapunov:independent,lyapunov:fixed-size,"
@@ -39,80 +42,57 @@ _COMPARED = (
 _FIGURE_V = (1.0, 100.0, 1_000.0, 100_000.0)
 _FIGURE_LAM = (1.0, 10.0, 100.0)
 
-
-@dataclass(frozen=True, kw_only=True)
-class _Case:
-    """One policy on one channel."""
-
-    policy: str
-    design: str
-    draws: int
-    v: float
-    lam: float
-    budget_w: float
-    qmin: float
-    as_printed: bool
-    uplink: Uplink
-    power: str | None
-    start: str
-    scale_v: bool
-    candidates: int | None
-    deadline_s: float | None
-
-    def make(self) -> AbstractPolicy:
-        return make_policy(
-            self.policy,
-            uplink=self.uplink,
-            draws=self.draws,
-            design=self.design,
-            v=self.v,
-            lam=self.lam,
-            budget_w=self.budget_w,
-            qmin=self.qmin,
-            as_printed=self.as_printed,
-            power=self.power,
-            start=self.start,
-            scale_v=self.scale_v,
-            candidates=self.candidates,
-            deadline_s=self.deadline_s,
-        )
-
-    def reads(self, name: str) -> bool:
-        return name in reads_of(self.policy, self.power)
-
-    @property
-    def label(self) -> str:
-        return f"{self.policy}:{self.design}" if self.reads("design") else self.policy
+# Options that are short for --set: the field each one sets, and what to say of it.
+_SHORT = {
+    "channel": ("channel.kind", f"One of {', '.join(CHANNELS)}, or a trace: .csv, .parquet, .npz."),
+    "devices": ("channel.devices", "Number of devices.  [default: 100, or the trace's]"),
+    "policy": ("policy.kind", f"One of {', '.join(POLICIES)}, or module:Class."),
+    "design": ("policy.design", f"One of {', '.join(DESIGNS)}."),
+    "draws": ("policy.draws", "m: draws a round, or devices for fixed-size."),
+    "lam": ("policy.lam", "lambda: price of a second on air against 1/q."),
+    "v": ("policy.v", "V: weight of the objective against the power queues."),
+    "qmin": ("policy.qmin", "Least probability of every reachable device."),
+    "rounds": ("run.rounds", "How many rounds."),
+    "seed": ("run.seed", "Seed of channel and sampling."),
+    "budget-w": ("uplink.budget_w", "Average power a device may spend."),
+    "max-power-w": ("uplink.max_power_w", "Peak power of a device."),
+    "noise-w": ("uplink.noise_w", "Noise power."),
+    "bits": ("uplink.bits", "Size of an update."),
+    "bandwidth-hz": ("uplink.bandwidth_hz", "Bandwidth of the link."),
+    "power": ("policy.power", f"{' or '.join(POWERS)}.  [default: the policy's own]"),
+    "start": ("policy.start", f"Power queues at first: {' or '.join(STARTS)}."),
+    "scale-v": ("policy.scale_v", "V = v * 100 / lambda: one v serves every lambda."),
+    "candidates": ("policy.candidates", "Devices fedcs considers.  [default: all]"),
+    "deadline-s": ("policy.deadline_s", "Of fedcs.  [default: m uploads at 4 bit/s/Hz]"),
+    "as-printed": ("policy.as_printed", "Theorem 2 with the paper's ln(2)^2."),
+}
 
 
-@click.command("schedule", context_settings={"show_default": True})
-@click.option(
-    "--channel",
-    "channel_name",
-    default="heterogeneous",
-    metavar="NAME|FILE",
-    help=f"One of {', '.join(CHANNELS)}, or a trace: .csv, .parquet, .npz.",
-)
-@click.option("--devices", type=int, help="Number of devices.  [default: 100, or the trace's]")
-@click.option("--policy", default="lyapunov", help=f"One of {', '.join(POLICIES)}.")
-@click.option("--design", default="with-replacement", help=f"One of {', '.join(DESIGNS)}.")
-@click.option("--draws", default=10, help="m: draws a round, or devices for fixed-size.")
-@click.option("--lam", default=100.0, help="lambda: price of a second on air against 1/q.")
-@click.option("--v", default=100.0, help="V: weight of the objective against the power queues.")
-@click.option("--qmin", default=0.0, help="Least probability of every reachable device.")
-@click.option("--rounds", default=4000, help="How many rounds.")
-@click.option("--seed", default=0, help="Seed of channel and sampling.")
-@click.option("--budget-w", default=1.0, help="Average power a device may spend.")
-@click.option("--max-power-w", default=PAPER_UPLINK.max_power_w, help="Peak power of a device.")
-@click.option("--noise-w", default=PAPER_UPLINK.noise_w, help="Noise power.")
-@click.option("--bits", default=float(PAPER_UPLINK.bits), help="Size of an update.")
-@click.option("--bandwidth-hz", default=PAPER_UPLINK.bandwidth_hz, help="Bandwidth of the link.")
-@click.option("--power", help=f"{' or '.join(POWERS)}.  [default: the policy's own]")
-@click.option("--start", default="empty", help=f"Power queues at first: {' or '.join(STARTS)}.")
-@click.option("--scale-v", is_flag=True, help="V = v * 100 / lambda: one v serves every lambda.")
-@click.option("--candidates", type=int, help="Devices fedcs considers.  [default: all]")
-@click.option("--deadline-s", type=float, help="Of fedcs.  [default: m uploads at 4 bit/s/Hz]")
-@click.option("--as-printed", is_flag=True, help="Theorem 2 with the paper's ln(2)^2.")
+def _short_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of the table above, with the types and the defaults of their fields."""
+    paper = scenario_from(_PAPER)
+    for name, (field, about) in reversed(_SHORT.items()):
+        section_name, _, field_name = field.partition(".")
+        section = getattr(paper, section_name)
+        (kind, *_) = _types(typing.get_type_hints(type(section))[field_name])
+        default = getattr(section, field_name)
+        if default is not None and kind is not bool:
+            about = f"{about}  [default: {default}]"
+        form: dict[str, Any] = {"is_flag": True} if kind is bool else {"type": kind}
+        if name == "channel":
+            form["metavar"] = "NAME|FILE"
+        command = click.option(f"--{name}", default=None, help=about, **form)(command)
+    return command
+
+
+def _types(hint: Any) -> tuple[type, ...]:
+    return typing.get_args(hint) or (hint,)
+
+
+@click.command("schedule")
+@click.argument("scenario", required=False)
+@set_option
+@_short_options
 @click.option(
     "--compare",
     is_flag=False,
@@ -128,63 +108,93 @@ class _Case:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    channel_name: str, devices: int | None, policy: str, design: str, draws: int, lam: float,
-    v: float, qmin: float, rounds: int, seed: int, budget_w: float, max_power_w: float,
-    noise_w: float, bits: float, bandwidth_hz: float, power: str | None, start: str,
-    scale_v: bool, candidates: int | None, deadline_s: float | None, as_printed: bool,
-    compare: str | None, out: str | None, plot: str | None, as_json: bool,
+    scenario: str | None, settings: dict[str, Any], compare: str | None, out: str | None,
+    plot: str | None, as_json: bool, **short: Any,
 ) -> None:  # fmt: skip
-    """Schedule without training: who would upload, at what power, and how long it takes."""
-    whole_number("rounds", rounds)
-    whole_number("draws", draws)
-    whole_number("seed", seed, least=0)
-    uplink = Uplink(bits=bits, bandwidth_hz=bandwidth_hz, noise_w=noise_w, max_power_w=max_power_w)
-    case = _Case(
-        policy=policy, design=design, draws=draws, v=v, lam=lam, budget_w=budget_w, qmin=qmin,
-        as_printed=as_printed, uplink=uplink, power=power, start=start, scale_v=scale_v,
-        candidates=candidates, deadline_s=deadline_s,
-    )  # fmt: skip
-    cases = [case] if compare is None else _compared(case, compare)
-    # Bad names and numbers are refused before anything runs, also those that only lyapunov uses.
-    for each in (replace(case, policy="lyapunov"), *cases):
-        each.make()
+    """Schedule without training: who would upload, at what power, and how long it takes.
+
+    SCENARIO is a scenario file; without one it is the paper's main setting, whose defaults are
+    those below. Options set fields of it: --draws 5 is short for --set policy.draws=5.
+    """
+    given = _joined(short, settings)
+
+    def case(**policy: Any) -> Scenario:
+        named = {f"policy.{name}": value for name, value in policy.items()}
+        return load_scenario(scenario or _PAPER, settings={**given, **named})
+
+    asked = case()
+    cases = [asked] if compare is None else [case(**each) for each in _compared(compare)]
+    channel = make_channel(asked.channel.kind, asked.channel.devices)
+    parameters = _parameters(asked)
+
+    def air(each: Scenario) -> Air:
+        return air_of(each, channel, parameters)
+
+    # Whatever cannot be made is refused before anything runs.
+    airs = [air(each) for each in cases]
     if out is not None:
         output_path("out", out, SUFFIXES)
         if len(cases) > 1:
             raise click.UsageError("--out takes one policy; leave out --compare")
     if plot is not None:
         output_path("plot", plot, FIGURE_SUFFIXES)
-    channel = make_channel(channel_name, devices)
-    reports = [_report(each, channel, rounds, seed, out) for each in cases]
+    reports = [_report(*each, out) for each in zip(cases, airs, strict=True)]
     if plot is not None:
-        save_figure(_figure(case, channel, rounds, seed), plot)
+        save_figure(_figure(case, air), plot)
     if as_json:
-        about = {"channel": channel_name, "devices": channel.devices, "seed": seed}
+        about = {"channel": asked.channel.kind, "devices": channel.devices, "seed": asked.run.seed}
         print_json({**about, **(reports[0] if compare is None else {"compared": reports})})
         return
-    _print(reports, f"{channel_name}, {channel.devices} devices, {rounds} rounds, seed {seed}")
+    _print(
+        reports,
+        f"{asked.channel.kind}, {channel.devices} devices, {asked.run.rounds} rounds, seed "
+        f"{asked.run.seed}",
+    )
     for name in filter(None, (out, plot)):
         click.echo(f"wrote {name}")
 
 
-def _compared(case: _Case, names: str) -> list[_Case]:
-    cases = []
-    for name in names.split(","):
-        policy, _, design = name.strip().partition(":")
-        cases.append(replace(case, policy=policy, design=design or case.design))
-    return cases
+def _joined(short: dict[str, Any], settings: Settings) -> Settings:
+    """What both ways of setting a field say; a field has one value."""
+    given = {
+        _SHORT[option.replace("_", "-")][0]: value
+        for option, value in short.items()
+        if value is not None
+    }
+    for name in given.keys() & settings.keys():
+        if given[name] != settings[name]:
+            raise InputError(
+                f"{name} is set twice, to {given[name]!r} by its option and to {settings[name]!r} "
+                "by --set; leave out one"
+            )
+    return {**given, **settings}
 
 
-def _rounds(case: _Case, channel: AbstractChannel, seed: int) -> Iterator[ScheduledRound]:
-    running = schedule(channel=channel, policy=case.make(), uplink=case.uplink, seed=seed)
-    return (done for done, _ in running)
+def _compared(names: str) -> Iterator[dict[str, str]]:
+    """Options of the policies that are named, each with a design or without, by path or by name."""
+    known = {*policy_names()}
+    for name in (each.strip() for each in names.split(",")):
+        kind, _, design = name.rpartition(":")
+        if kind in known or (kind and design in DESIGNS):
+            yield {"kind": kind, "design": design}
+        else:
+            yield {"kind": name}
 
 
-def _tally(
-    case: _Case, channel: AbstractChannel, rounds: int, seed: int, out: str | None, label: str
-) -> ScheduleTally:
-    tally = ScheduleTally(channel.devices)
-    running: Iterator[ScheduledRound] = itertools.islice(_rounds(case, channel, seed), rounds)
+def _parameters(scenario: Scenario) -> int:
+    """Of the model, whose size is that of an update unless the scenario names its bits."""
+    if scenario.uplink.bits is not None:
+        return 0
+    from fedsched.theory.advice import model_parameters
+
+    return model_parameters(scenario)
+
+
+def _tally(air: Air, rounds: int, label: str, out: str | None = None) -> ScheduleTally:
+    tally = ScheduleTally(air.channel.devices)
+    running: Iterator[ScheduledRound] = (
+        done for done, _ in itertools.islice(scheduled_rounds(air), rounds)
+    )
     if out is not None:
         running = write_schedule(out, running)
     for done in track(running, total=rounds, label=label):
@@ -192,38 +202,37 @@ def _tally(
     return tally
 
 
-def _report(
-    case: _Case, channel: AbstractChannel, rounds: int, seed: int, out: str | None
-) -> dict[str, Any]:
+def _report(scenario: Scenario, air: Air, out: str | None) -> dict[str, Any]:
+    """The figures of one schedule; an option that its policy does not read is None."""
+    policy = scenario.policy
+    reads = reads_of(policy.kind, policy.power)
+    names = ("design", "draws", "lam", "v")
+    options = {name: getattr(policy, name) if name in reads else None for name in names}
     began = time.perf_counter()
-    tally = _tally(case, channel, rounds, seed, out, case.label)
+    label = f"{policy.kind}:{policy.design}" if options["design"] else policy.kind
+    tally = _tally(air, scenario.run.rounds, label, out)
     return {
-        "policy": case.policy,
-        "design": case.design if case.reads("design") else None,
-        "draws": case.draws,
-        "lam": case.lam,
-        "v": case.v,
+        "policy": policy.kind,
+        **options,
         **tally.summary().as_dict(),
         "seconds": time.perf_counter() - began,
     }
 
 
-def _figure(case: _Case, channel: AbstractChannel, rounds: int, seed: int) -> Any:
+def _figure(case: Callable[..., Scenario], air: Callable[[Scenario], Air]) -> Any:
     """The paper's figures vary V, then lambda, around the case that was asked for."""
-    ours = replace(case, policy="lyapunov")
-    by_v = {
-        f"V = {v:g}": _tally(replace(ours, v=v), channel, rounds, seed, None, f"V = {v:g}")
-        for v in _FIGURE_V
-    }
+
+    def tally(label: str, **policy: Any) -> ScheduleTally:
+        scenario = case(**policy)
+        return _tally(air(scenario), scenario.run.rounds, label)
+
+    by_v = {(label := f"V = {v:g}"): tally(label, kind="lyapunov", v=v) for v in _FIGURE_V}
     by_policy = {
-        f"lambda = {lam:g}": _tally(
-            replace(ours, lam=lam), channel, rounds, seed, None, f"lambda = {lam:g}"
-        )
+        (label := f"lambda = {lam:g}"): tally(label, kind="lyapunov", lam=lam)
         for lam in _FIGURE_LAM
     }
-    baseline = replace(case, policy="uniform")
-    by_policy["uniform"] = _tally(baseline, channel, rounds, seed, None, "uniform")
-    return schedule_figure(by_v, by_policy, budget_w=case.budget_w)
+    by_policy["uniform"] = tally("uniform", kind="uniform")
+    return schedule_figure(by_v, by_policy, budget_w=case().uplink.budget_w)
 
 
 def _print(reports: list[dict[str, Any]], title: str) -> None:
@@ -234,7 +243,7 @@ def _print(reports: list[dict[str, Any]], title: str) -> None:
             report["policy"]
             + (f" ({report['design']})" if report["design"] else "")
             + policy_info(report["policy"]).mark,
-            "-" if report["policy"] == "full" else str(report["draws"]),
+            "-" if report["draws"] is None else str(report["draws"]),
             f"{report['airtime_s_per_round']:.4f}",
             f"{report['devices_per_round']:.2f}",
             _inverse(report["mean_inverse_probability"]),

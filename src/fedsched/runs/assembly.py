@@ -84,6 +84,7 @@ def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
 
 def air_of(scenario: Scenario, channel: AbstractChannel, parameters: int) -> Air:
     """What the rounds of a scenario run on, for a model with so many parameters."""
+    _check_sizes(scenario, channel.devices)
     uplink = uplink_of(scenario, parameters)
     return Air(
         channel=channel,
@@ -115,6 +116,16 @@ def data_weight_of(scenario: Scenario) -> PerDevice | None:
     return np.array(sizes, dtype=np.float64) / sum(sizes)
 
 
+def _check_sizes(scenario: Scenario, devices: int) -> None:
+    """Refuse a list of sizes that is not one for each device."""
+    sizes = scenario.data.samples
+    if not isinstance(sizes, int) and len(sizes) != devices:
+        raise InputError(
+            f"data.samples has {len(sizes)} numbers and there are {devices} devices; give one for "
+            "each, or a single number for all"
+        )
+
+
 def schedule_of(scenario: Scenario, parameters: int) -> Iterator[ScheduledRound]:
     """The rounds of a scenario without training, without end, for a model with so many parameters.
 
@@ -126,12 +137,8 @@ def schedule_of(scenario: Scenario, parameters: int) -> Iterator[ScheduledRound]
 
 def trainer_spec_of(scenario: Scenario, devices: int, torch_device: str) -> TrainerSpec:
     """How to build what trains a scenario's devices."""
+    _check_sizes(scenario, devices)
     sizes = scenario.data.samples
-    if not isinstance(sizes, int) and len(sizes) != devices:
-        raise InputError(
-            f"data.samples has {len(sizes)} numbers and there are {devices} devices; give one for "
-            "each, or a single number for all"
-        )
     return TrainerSpec(
         dataset=scenario.data.name,
         model=scenario.training.model,

@@ -206,6 +206,8 @@ class Scenario:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, tuple):
+        return list(value)
     return "inf" if value == math.inf else value
 
 

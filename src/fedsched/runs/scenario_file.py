@@ -1,53 +1,118 @@
 """Scenario files: TOML in, scenarios out; a ``[sweep]`` makes many of one."""
 
+import dataclasses
 import itertools
 import tomllib
-from collections.abc import Mapping
+import typing
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.runs.scenario import Scenario, checked_section, scenario_from, shown
 
-__all__ = ["expand", "is_sweep", "load_scenario", "load_scenarios"]
+__all__ = [
+    "NO_SETTINGS",
+    "SHORT_NAMES",
+    "Settings",
+    "expand",
+    "is_sweep",
+    "load_scenario",
+    "load_scenarios",
+    "parse_settings",
+]
 
 
-def load_scenario(path: str | Path, *, policy: Mapping[str, Any] | None = None) -> Scenario:
-    """Read and check a scenario file that describes one run.
+Settings: TypeAlias = Mapping[str, Any]  # values by dotted names, such as {"policy.draws": 5}
+NO_SETTINGS: Settings = MappingProxyType({})
+
+
+def load_scenario(
+    source: str | Path | Mapping[str, Any] | Scenario, *, settings: Settings = NO_SETTINGS
+) -> Scenario:
+    """Read and check a scenario that describes one run.
 
     Args:
-        path: a TOML file.
-        policy: fields that take the place of those under ``[policy]``. Another kind then reads its
-            own fields of the file, also those that the kind in the file has no use for.
+        source: a TOML file, plain values by section as a file holds them, or a scenario.
+        settings: values by dotted names that take the place of those in the source, also of lists
+            in its ``[sweep]``. Another ``policy.kind`` then reads its own fields of the source,
+            also those that the kind there has no use for; a scenario has forgotten such fields.
+
+    Example:
+        >>> table = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform", "lam": 10.0}}
+        >>> load_scenario(table, settings={"policy.kind": "lyapunov", "run.rounds": 9}).policy.lam
+        10.0
     """
-    table = _read(path)
-    section = table.get("policy", {})
-    if policy is not None and isinstance(section, dict):
-        table = {**table, "policy": {**section, **policy}}
-    scenarios = expand(table)
+    if isinstance(source, Scenario) and not settings:
+        return source
+    scenarios = load_scenarios(source, settings=settings)
     if len(scenarios) > 1:
+        name = f"scenario {str(source)!r}" if isinstance(source, str | Path) else "the scenario"
         raise InputError(
-            f"scenario {str(path)!r} holds a sweep of {len(scenarios)} runs; one is wanted here, "
-            "without [sweep]"
+            f"{name} holds a sweep of {len(scenarios)} runs; one is wanted here, without [sweep]"
         )
-    only = scenarios[0]
-    for name, value in (policy or {}).items():
-        if getattr(only.policy, name) != value:
-            raise InputError(
-                f"scenario {str(path)!r} sweeps policy.{name}, which is given here as {value!r}; "
-                "leave it out of [sweep]"
-            )
-    return only
+    return scenarios[0]
 
 
-def load_scenarios(path: str | Path) -> list[Scenario]:
-    """Read and check a scenario file; a ``[sweep]`` in it makes many scenarios of one."""
-    return expand(_read(path))
+def load_scenarios(
+    source: str | Path | Mapping[str, Any] | Scenario, *, settings: Settings = NO_SETTINGS
+) -> list[Scenario]:
+    """The same where a ``[sweep]`` may make many scenarios of one."""
+    if isinstance(source, Scenario):
+        source = source.as_dict()
+    return expand(source if isinstance(source, Mapping) else _read(source), settings)
 
 
 def is_sweep(path: str | Path) -> bool:
     """Whether a scenario file asks for a sweep, be it of a single run."""
     return "sweep" in _read(path)
+
+
+def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
+    """Settings from texts ``section.field=value``; of two for one field the last one counts.
+
+    A value is written as in a scenario file. A text needs no quotes. The short names of a sweep
+    will do for a field.
+
+    Example:
+        >>> parse_settings(["policy.draws=5", "data.alpha=inf", "policy.kind=uniform", "seed=2"])
+        {'policy.draws': 5, 'data.alpha': inf, 'policy.kind': 'uniform', 'run.seed': 2}
+    """
+    settings = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not value:
+            raise InputError(
+                f"set: {shown(text)} sets no field; write it as section.field=value, for instance "
+                "policy.draws=5"
+            )
+        settings[_field_name(name)] = _toml_value(value)
+    return settings
+
+
+def _field_name(name: str) -> str:
+    """The dotted name of a field, refused unless there is such a field."""
+    sections = {
+        section: [each.name for each in dataclasses.fields(kind)]
+        for section, kind in typing.get_type_hints(Scenario).items()
+    }
+    section, _, field_name = SHORT_NAMES.get(name, name).partition(".")
+    if field_name in sections.get(section, ()):
+        return f"{section}.{field_name}"
+    if section in sections:
+        raise UnknownNameError(section, field_name, sections[section])
+    dotted = [f"{section}.{each}" for section, fields in sections.items() for each in fields]
+    raise UnknownNameError("set", name, [*SHORT_NAMES, *dotted])
+
+
+def _toml_value(text: str) -> Any:
+    """What a text says in TOML; the text itself where it says nothing there."""
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    return table["value"] if len(table) == 1 else text
 
 
 def _read(path: str | Path) -> dict[str, Any]:
@@ -62,8 +127,8 @@ def _read(path: str | Path) -> dict[str, Any]:
         raise InputError(f"scenario {str(file)!r} is not valid TOML: {error}") from None
 
 
-# Short names a sweep may use for the fields people sweep most.
-_SWEPT = {
+# Short names, in a sweep and elsewhere, for the fields people change most.
+SHORT_NAMES = {
     "policy": "policy.kind", "m": "policy.draws", "draws": "policy.draws",
     "design": "policy.design", "lambda": "policy.lam", "lam": "policy.lam", "V": "policy.v",
     "v": "policy.v", "qmin": "policy.qmin", "alpha": "data.alpha", "channel": "channel.kind",
@@ -71,10 +136,11 @@ _SWEPT = {
 }  # fmt: skip
 
 
-def expand(table: Mapping[str, Any]) -> list[Scenario]:
+def expand(table: Mapping[str, Any], settings: Settings = NO_SETTINGS) -> list[Scenario]:
     """The scenarios of a table: the product of the lists in its ``sweep``, without repeats.
 
     A policy that does not read a swept field appears once, not once for each of its values.
+    Settings, by dotted names, take the place of values in the table and of lists in its sweep.
 
     Example:
         >>> base = {"run": {"rounds": 5}, "policy": {}, "sweep": {
@@ -85,7 +151,7 @@ def expand(table: Mapping[str, Any]) -> list[Scenario]:
         6
     """
     base = {name: value for name, value in table.items() if name != "sweep"}
-    swept = _swept(table.get("sweep", {}))
+    swept = _swept(table.get("sweep", {})) | {name: [value] for name, value in settings.items()}
     found: dict[Scenario, None] = {}  # a set that keeps its order
     for values in itertools.product(*swept.values()):
         # Sections are all there is to copy: within them a sweep replaces values and changes none.
@@ -106,10 +172,10 @@ def _swept(sweep: Any) -> dict[str, list[Any]]:
     for name, value in checked_section(sweep, "sweep").items():
         if isinstance(value, Mapping):  # "policy.draws" without quotes is a table in TOML
             named = {f"{name}.{inner}": each for inner, each in value.items()}
-        elif name in _SWEPT or "." in name:
-            named = {_SWEPT.get(name, name): value}
+        elif name in SHORT_NAMES or "." in name:
+            named = {SHORT_NAMES.get(name, name): value}
         else:
-            raise UnknownNameError("sweep", name, [*_SWEPT, "section.field"])
+            raise UnknownNameError("sweep", name, [*SHORT_NAMES, "section.field"])
         if twice := named.keys() & flat.keys():
             raise InputError(
                 f"sweep.{name} gives {min(twice)} a second list, {shown(value)}; name each field "

@@ -39,6 +39,7 @@ from fedsched.randomness import stream
 from fedsched.runs.assembly import data_weight_of, schedule_of, trainer_spec_of
 from fedsched.runs.runlog import RunLog
 from fedsched.runs.scenario import PolicySection, Scenario, scenario_from
+from fedsched.runs.scenario_file import NO_SETTINGS, Settings
 
 __all__ = [
     "LEAST_PAIRS",
@@ -96,13 +97,14 @@ class Candidate:
         return " ".join(words)
 
 
-def candidates(scenarios: Sequence[Scenario]) -> list[Scenario]:
+def candidates(scenarios: Sequence[Scenario], settings: Settings = NO_SETTINGS) -> list[Scenario]:
     """The scenarios to compare: those of a sweep, one seed of each; for a single one, a grid.
 
     The grid has every design, m of 1, 5 and 10, lambda of 1, 10 and 100, and V both as given and
     with V * lambda as at the paper's main setting, since power depends on that product; with
     ``scale_v``, which keeps the product, as given alone. An m is left out where it is too small to
-    give every device the scenario's ``qmin``.
+    give every device the scenario's ``qmin``. What ``settings`` name by dotted names has that value
+    in all of the grid.
     """
     first = scenarios[0]
     if len(scenarios) > 1:
@@ -130,7 +132,22 @@ def candidates(scenarios: Sequence[Scenario]) -> list[Scenario]:
             for design in ("with-replacement", "fixed-size")
             for m in (1, 5, 10)
         ]
+        policies = _all_with(policies, settings)
     return [dataclasses.replace(first, policy=each) for each in dict.fromkeys(policies)]
+
+
+def _all_with(policies: Sequence[PolicySection], settings: Settings) -> list[PolicySection]:
+    """A grid where the fields that are set do not vary."""
+    names = [each.name for each in dataclasses.fields(PolicySection)]
+    fixed = {name: settings[f"policy.{name}"] for name in names if f"policy.{name}" in settings}
+    kind = fixed.pop("kind", None)
+    found = [dataclasses.replace(each, **fixed) for each in policies if kind in (None, each.kind)]
+    if not found:
+        raise InputError(
+            f"policy.kind: the grid has lyapunov and uniform alone, got {kind!r}; name other "
+            "policies in a [sweep]"
+        )
+    return found
 
 
 def together(groups: Sequence[Sequence[Scenario]]) -> list[Scenario]:
