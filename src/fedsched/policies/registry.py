@@ -311,9 +311,10 @@ def _described(name: str, found: Any, announced: str = "") -> PolicyInfo:
         _fields(found)  # refuses what is no dataclass
         about = (found.__doc__ or "").strip().partition("\n")[0]
         return PolicyInfo(policy=found, about=about, unbiased="not stated", weights="its own")
-    where = f"announced as {announced!r}, which is" if announced else ""
+    where = f"announced as {announced!r}, which is " if announced else ""
+    what = "class that is no policy" if isinstance(found, type) else type(found).__name__
     raise InputError(
-        f"policy: {name!r} is {where} a {type(found).__name__}; it must be a class derived from "
+        f"policy: {name!r} is {where}a {what}; it must be a class derived from "
         "fedsched.policies.AbstractPolicy, or a fedsched.policies.PolicyInfo"
     )
 
