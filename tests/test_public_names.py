@@ -73,6 +73,17 @@ def test_no_module_outside_learning_imports_anything_heavy(layer):
     assert imported_by("".join(f"import {name}\n" for name in names)) == []
 
 
+@pytest.mark.parametrize("room", ["policies", "radio", "learning", "analysis"])
+def test_a_room_for_users_has_documented_names_and_imports_nothing_heavy(room):
+    assert imported_by(f"from fedsched.{room} import *") == []
+    module = importlib.import_module(f"fedsched.{room}")
+    folder = Path(module.__file__).parent
+    for name in module.__all__:
+        value = getattr(module, name)
+        assert not (folder / f"{name}.py").exists(), f"{name} hides the module of that name"
+        assert not callable(value) or (inspect.getdoc(value) or "").strip(), f"{name} says nothing"
+
+
 def test_a_heavy_import_would_be_noticed():
     assert imported_by("import scipy") == ["scipy"]
 

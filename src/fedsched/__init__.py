@@ -27,6 +27,9 @@ if typing.TYPE_CHECKING:
     from fedsched.radio.names import make_channel
     from fedsched.randomness import Luck
     from fedsched.rounds import schedule
+    from fedsched.runs.comparison import compare
+    from fedsched.runs.experiment import run
+    from fedsched.runs.runlog import RunLog, read_run
     from fedsched.runs.scenario import Scenario
     from fedsched.runs.scenario_file import load_scenario
     from fedsched.solve.decision import decide
@@ -52,11 +55,13 @@ __all__ = [
     "Observation",
     "Plan",
     "RoundSolution",
+    "RunLog",
     "Scenario",
     "ScheduledRound",
     "Solution",
     "Status",
     "Uplink",
+    "compare",
     "decide",
     "fixed_size_probabilities",
     "independent_probabilities",
@@ -66,6 +71,8 @@ __all__ = [
     "make_policy",
     "optimal_power",
     "optimal_probabilities",
+    "read_run",
+    "run",
     "schedule",
 ]
 
@@ -83,6 +90,9 @@ _HOME = {
     "fedsched.solve.uplink": ("PAPER_UPLINK", "Uplink"),
     "fedsched.errors": ("FedschedError",),
     "fedsched.values": ("Cohort", "Decision", "Observation", "Plan", "ScheduledRound"),
+    "fedsched.runs.comparison": ("compare",),
+    "fedsched.runs.experiment": ("run",),
+    "fedsched.runs.runlog": ("RunLog", "read_run"),
     "fedsched.runs.scenario": ("Scenario",),
     "fedsched.runs.scenario_file": ("load_scenario",),
     "fedsched.policies.designs": ("AbstractDesign", "make_design"),

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from fedsched.analysis.arrival import ACCURACY, IN_A_ROW, InARow
+from fedsched.analysis.comparison import comparison_row
 from fedsched.analysis.groups import group_runs, mean_reach, summary_rows
 from fedsched.cli import demo
-from fedsched.cli.compare import comparison_row
 from fedsched.cli.report import command as report
 from fedsched.cli.times import command as times
 from fedsched.paper.scales import SCALES

@@ -5,23 +5,21 @@ import time
 from typing import Any
 
 import click
-import numpy as np
 
-from fedsched.analysis.arrival import ACCURACY
+from fedsched.analysis.comparison import comparison_row
 from fedsched.checks import whole_number
 from fedsched.cli.options import set_option
 from fedsched.cli.output import end_with, print_json, print_table, run_each
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.files import output_folder
-from fedsched.policies import policy_info, policy_names
-from fedsched.runs.engines import Job
-from fedsched.runs.runlog import RunLog, read_run
+from fedsched.policies import policy_names
+from fedsched.runs.comparison import comparison_jobs, comparison_scenarios
+from fedsched.runs.runlog import read_run
 from fedsched.runs.scenario import Scenario
-from fedsched.runs.scenario_file import load_scenario
 from fedsched.solve.uplink import PAPER_UPLINK
 from fedsched.views.report import write_report
 
-__all__ = ["command", "comparison_row"]
+__all__ = ["command"]
 
 # Rounds, how often to measure, and the target: what two minutes, ten, or an hour allow.
 SCALES = {"smoke": (50, 2, 0.80), "small": (300, 4, 0.90), "full": (1500, 10, 0.92)}
@@ -79,8 +77,6 @@ def command(
     if not 0.0 < target <= 1.0:
         raise InputError(f"target must lie in (0, 1], got {target}; it is an accuracy")
     names = list(policy_names()) if policies is None else [n.strip() for n in policies.split(",")]
-    for name in names:
-        policy_info(name)  # a bad name is refused before anything is made
     if "policy.kind" in settings:
         raise InputError(
             f"set: policy.kind = {settings['policy.kind']!r} is one policy, and compare takes "
@@ -89,19 +85,10 @@ def command(
     short = {"policy.power": power, "training.aggregator": aggregator}
     settings |= {name: value for name, value in short.items() if value is not None}
     base = _built_in(scale) if scenario is None else scenario
-    scenarios = [
-        each
-        for name in names
-        for each in _compressed(
-            load_scenario(base, settings={**settings, "policy.kind": name}), compress
-        )
-    ]
+    compressors = None if compress is None else [name.strip() for name in compress.split(",")]
+    scenarios = comparison_scenarios(base, names, settings, compressors)
     folder = output_folder("out", out)
-    jobs = [
-        Job(name=name, scenario=each, folder=folder / name)
-        for each in dict.fromkeys(scenarios)
-        for name in [each.policy.kind + ("" if compress is None else f"-{each.training.compress}")]
-    ]
+    jobs = comparison_jobs(scenarios, folder, tagged=compressors is not None)
     failed = run_each(jobs, processes=processes)
     done = [job for job in jobs if job.name not in failed]
     if not done:
@@ -119,49 +106,6 @@ def command(
         _print(rows, target, scenarios[0])
         click.echo(f"report: {report.path}   ({seconds:.0f} s)")
     end_with(failed)
-
-
-def _compressed(base: Scenario, compress: str | None) -> list[Scenario]:
-    """The scenario with each of the compressors; as it is if none is named."""
-    if compress is None:
-        return [base]
-    trainings = [
-        dataclasses.replace(base.training, compress=name.strip()) for name in compress.split(",")
-    ]
-    return [dataclasses.replace(base, training=training) for training in trainings]
-
-
-def comparison_row(log: RunLog, target: float) -> dict[str, Any]:
-    """The figures of one run; what has no value is None."""
-    reached = ACCURACY.reach(log, target)
-    computation_s = float(log.manifest["scenario"]["uplink"]["computation_s"])
-    inverse = log.column("mean_inverse_probability")
-    devices = [device for round_ in log.lists("device") for device in round_]
-    count = np.bincount(np.array(devices, dtype=np.int64), minlength=_devices(log))
-    return {
-        "policy": log.manifest["scenario"]["policy"]["kind"],
-        "compress": log.manifest["scenario"]["training"].get("compress", "none"),
-        "biased": bool(log.manifest.get("biased", False)),
-        "seconds_to_target": None if reached is None else reached.time_s(computation_s),
-        "rounds_to_target": None if reached is None else reached.rounds,
-        "airtime_s_per_round": float(log.column("airtime_s").mean()),
-        "feedback_s_per_round": float(log.column("feedback_s").mean()),
-        "devices_per_round": len(devices) / log.rounds,
-        "worst_mean_power_w": float(log.column("worst_power_w")[-1]),
-        "jain_fairness": _jain(count),
-        "mean_inverse_probability": None if np.isnan(inverse).all() else float(np.nanmean(inverse)),
-        "final_accuracy": float(log.column("test_accuracy")[-1]),
-    }
-
-
-def _devices(log: RunLog) -> int:
-    return int(log.manifest["devices"])
-
-
-def _jain(count: np.ndarray[Any, Any]) -> float:
-    """Jain's index of how often devices took part: 1 if all alike, 1/N if only one."""
-    square = float((count.astype(np.float64) ** 2).sum())
-    return float(count.sum()) ** 2 / (len(count) * square) if square else 1.0
 
 
 def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:

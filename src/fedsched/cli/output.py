@@ -16,9 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fedsched.cli.terminal import clean, console
-from fedsched.errors import FedschedError
 from fedsched.runs.checkpoint import rounds_done
-from fedsched.runs.engines import Job, run_jobs
+from fedsched.runs.engines import Job, Outcome, check_failures, run_jobs
 from fedsched.runs.manifest import MODEL
 
 __all__ = [
@@ -176,8 +175,7 @@ def run_each(
     jobs: Sequence[Job], *, engine: str = "local", processes: int = 1, address: str | None = None
 ) -> dict[str, str]:
     """Run jobs to their ends, with progress; those that failed by name, with a sentence each."""
-    with grid_progress(jobs):
-        outcomes = list(run_jobs(jobs, engine=engine, processes=processes, address=address))
+    outcomes = _outcomes(jobs, engine, processes, address)
     return {each.job.name: each.failure for each in outcomes if each.failure is not None}
 
 
@@ -185,10 +183,14 @@ def run_all(
     jobs: Sequence[Job], *, engine: str = "local", processes: int = 1, address: str | None = None
 ) -> None:
     """The same where all are needed: refuse to go on if any failed, once the others are done."""
-    failed = run_each(jobs, engine=engine, processes=processes, address=address)
-    if failed:
-        each = "; ".join(f"{name}: {failure}" for name, failure in failed.items())
-        raise FedschedError(f"{len(failed)} of {len(jobs)} runs failed: {each}")
+    check_failures(_outcomes(jobs, engine, processes, address))
+
+
+def _outcomes(
+    jobs: Sequence[Job], engine: str, processes: int, address: str | None
+) -> list[Outcome]:
+    with grid_progress(jobs):
+        return list(run_jobs(jobs, engine=engine, processes=processes, address=address))
 
 
 def end_with(failed: Mapping[str, str]) -> None:

@@ -25,7 +25,7 @@ from fedsched.errors import FedschedError, InputError, UnknownNameError, require
 from fedsched.runs.checkpoint import rounds_done
 from fedsched.runs.scenario import Scenario
 
-__all__ = ["ENGINES", "Job", "Outcome", "check_engine", "run_jobs"]
+__all__ = ["ENGINES", "Job", "Outcome", "check_engine", "check_failures", "run_jobs"]
 
 ENGINES = ("local", "ray")
 
@@ -64,6 +64,13 @@ def check_engine(engine: str, address: str | None) -> None:
             f"address: {address!r} is that of a Ray cluster, and the engine is {engine!r}; choose "
             "the engine ray, or leave the address out"
         )
+
+
+def check_failures(outcomes: Sequence[Outcome]) -> None:
+    """Refuse to go on if any job failed, with its name and its sentence."""
+    failed = [f"{each.job.name}: {each.failure}" for each in outcomes if each.failure is not None]
+    if failed:
+        raise FedschedError(f"{len(failed)} of {len(outcomes)} runs failed: {'; '.join(failed)}")
 
 
 def run_jobs(

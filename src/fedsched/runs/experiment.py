@@ -27,6 +27,7 @@ from fedsched.runs.manifest import LENGTH_FIELDS, MANIFEST, PACKED, read_manifes
 from fedsched.runs.replay import replay
 from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, differences, scenario_from
+from fedsched.runs.scenario_file import Source, load_scenario
 from fedsched.runs.tensorboard import EventFollower, events_are_current, write_events
 from fedsched.values import TrainedRound
 
@@ -47,7 +48,7 @@ class Progress:
 
 
 def run(
-    scenario: Scenario,
+    scenario: Source,
     out: str | Path,
     *,
     workers: int = 1,
@@ -64,7 +65,7 @@ def run(
     the run goes on to the new end, round by round as one that had that end from the start.
 
     Args:
-        scenario: what to run.
+        scenario: what to run: a scenario file, plain values by section, or a scenario.
         out: the run folder, made if need be.
         workers: processes that train the devices of a round.
         torch_device: "cpu" or "cuda".
@@ -74,6 +75,7 @@ def run(
         training_of: folder of a run whose cohorts and weights are the same over its own channel:
             what it has trained is taken over instead of trained again. See ``replay``.
     """
+    scenario = load_scenario(scenario)
     with RunFolder.held("out", out, wait_s) as folder:
         if folder.begun:
             _check_same(folder.path, scenario)

@@ -16,6 +16,7 @@ __all__ = [
     "NO_SETTINGS",
     "SHORT_NAMES",
     "Settings",
+    "Source",
     "expand",
     "is_sweep",
     "load_scenario",
@@ -24,13 +25,13 @@ __all__ = [
 ]
 
 
+# A scenario file, plain values by section as a file holds them, or a scenario.
+Source: TypeAlias = str | Path | Mapping[str, Any] | Scenario
 Settings: TypeAlias = Mapping[str, Any]  # values by dotted names, such as {"policy.draws": 5}
 NO_SETTINGS: Settings = MappingProxyType({})
 
 
-def load_scenario(
-    source: str | Path | Mapping[str, Any] | Scenario, *, settings: Settings = NO_SETTINGS
-) -> Scenario:
+def load_scenario(source: Source, *, settings: Settings = NO_SETTINGS) -> Scenario:
     """Read and check a scenario that describes one run.
 
     Args:
@@ -55,9 +56,7 @@ def load_scenario(
     return scenarios[0]
 
 
-def load_scenarios(
-    source: str | Path | Mapping[str, Any] | Scenario, *, settings: Settings = NO_SETTINGS
-) -> list[Scenario]:
+def load_scenarios(source: Source, *, settings: Settings = NO_SETTINGS) -> list[Scenario]:
     """The same where a ``[sweep]`` may make many scenarios of one."""
     if isinstance(source, Scenario):
         source = source.as_dict()
