@@ -29,11 +29,12 @@ __all__ = ["Auto"]
 _WINDOW = 50.0  # rounds that averages look back; fewer while fewer have passed
 _STEP = 0.05  # of a price, where a device spends nothing or twice its budget
 _FIRST_STEP = 0.2
-_LEAST_SHARE, _MOST_SHARE = 0.01, 10.0  # of the price of power in that of a device
+_LEAST_SHARE, _MOST_SHARE = 0.01, 10.0  # of what power costs in what time costs
 _FIRST_CREDIT = {"average": 10.0, "strict": 1.0}  # rounds of its budget that a device begins with
 _MOST_CREDIT = 60.0  # rounds of its budget that a device may save up
 _RESERVE, _RESERVE_ROUNDS = 30.0, 100.0  # what it aims to have saved, and how fast
-_MOST_RATIO = 3.0  # of one round's airtime to the average
+_MOST_RATIO = 10.0  # of one round's airtime to the average
+_CUTS = 3  # passes over powers that an account cuts
 _ITERATIONS = 60  # of the first round's fixed point, each half way in the logarithm
 
 
@@ -50,12 +51,12 @@ class Auto(AbstractPolicy):
     drawn by pivotal sampling: it has as many devices as the probabilities add up to, rounded up or
     down.
 
-    The price of a watt is :math:`\mu_n = \theta_n Q_n / \bar P`, with :math:`Q_n` an average of
-    :math:`N p_n^2 / q_n` and :math:`\theta_n` the share that power has in what a device costs. At
-    the optimum this share is :math:`\epsilon / (1 + \epsilon)`, where :math:`\epsilon \le 1` says
-    by how many per cent an upload is shorter at one per cent more power: between 0.1 and 0.5 on any
-    radio, so it needs no units. It moves by :math:`\theta \leftarrow \theta e^{\eta (P q / \bar P -
-    1)}`.
+    The price of a watt is :math:`\mu_n = \theta_n \lambda T_n / \bar P`, with :math:`T_n` an
+    average of the device's :math:`\tau q`. At the best power, power costs :math:`\theta_n =
+    \epsilon` times what time costs, where an upload is :math:`\epsilon` per cent shorter at one
+    per cent more power. That lies between 0 and 1 on any radio, so it needs no units. It moves by
+    :math:`\theta \leftarrow \theta e^{\eta (P q / \bar P - 1)}`, and a little further where the
+    device has saved less than a reserve.
 
     Every device has an account in rounds of its budget. It begins with ``credit``, takes in 1 a
     round and never goes below 0, so that after any T rounds the mean of P q is at most
@@ -108,7 +109,7 @@ class Auto(AbstractPolicy):
         return {
             "credit": np.full(devices, _FIRST_CREDIT[self.budget_mode]),
             "power_share": np.full(devices, np.nan),  # theta
-            "device_inverse": np.full(devices, np.nan),  # of N p^2 / q, the mean logarithm
+            "device_airtime_s": np.full(devices, np.nan),  # of tau q, the mean logarithm
             "inverse": np.full(2, np.nan),  # Q, as an average
             "airtime_s": np.full(2, np.nan),  # tau, as an average
             "rounds": np.zeros(()),
@@ -132,14 +133,20 @@ class Auto(AbstractPolicy):
         state = self._begun(gain, reachable, share, state)
         weight = devices * share[reachable] ** 2
         floor = np.minimum(1.0, share[reachable] / self.weight_limit)
-        watt = state["power_share"] * np.exp(state["device_inverse"]) / self.system.power.limit
+        lam = self.lam(state, devices)
+        time = lam * np.exp(state["device_airtime_s"])  # what the time of each device costs
+        watt = state["power_share"] * time / self.system.power.limit
         queues = {self.system.power.name: watt[reachable]}
-        pricing = Pricing(system=self.system, v=1.0, lam=self.lam(state, devices))
+        pricing = Pricing(system=self.system, v=1.0, lam=lam)
         plan = pricing.plan(g, queues)
+        wanted_w, held_w = plan.power_w, state["credit"][reachable] * self.system.power.limit
         q = _probability(weight, pricing.price(plan, queues), floor)
-        # What the account does not hold is not sent.
-        most_w = state["credit"][reachable] * self.system.power.limit / q
-        plan = self.system.plan(g, np.minimum(plan.power_w, most_w))
+        for _ in range(_CUTS):  # what the account does not hold is not sent, and that has its price
+            if np.all(wanted_w * q <= held_w):
+                break
+            plan = self.system.plan(g, np.minimum(wanted_w, held_w / q))
+            q = _probability(weight, pricing.price(plan, queues), floor)
+        plan = self.system.plan(g, np.minimum(wanted_w, held_w / q))
         after = self._after(state, reachable, plan, q, weight)
         probability = spread(q, reachable, devices, 0.0)
         decision = Decision(
@@ -167,9 +174,9 @@ class Auto(AbstractPolicy):
         weight = devices * share[new] ** 2
         floor = np.minimum(1.0, share[new] / self.weight_limit)
         q, theta, airtime_s = self._first(gain[new], weight, floor)
-        power_share, inverse = state["power_share"].copy(), state["device_inverse"].copy()
-        power_share[new], inverse[new] = theta, np.log(weight / q)
-        begun = {**state, "power_share": power_share, "device_inverse": inverse}
+        power_share, on_air = state["power_share"].copy(), state["device_airtime_s"].copy()
+        power_share[new], on_air[new] = theta, np.log(q * airtime_s)
+        begun = {**state, "power_share": power_share, "device_airtime_s": on_air}
         if np.isnan(state["inverse"]).any():
             whole = devices * float((share**2).sum()) / weight.sum()
             begun["inverse"] = _started(float((weight / q).sum()) * whole)
@@ -188,12 +195,12 @@ class Auto(AbstractPolicy):
             snr = gain * power_w / link.noise_w
             elasticity = snr / ((1.0 + snr) * np.log1p(snr))
             binds = budget_w / q >= link.max_power_w
-            theta = np.where(binds, _LEAST_SHARE, elasticity / (1.0 + elasticity))
+            theta = np.where(binds, _LEAST_SHARE, elasticity)
             upload_s = self.system.access.price_s(link.airtime_s(gain, power_w))
             inverse, airtime_s = float((weight / q).sum()), float((q * upload_s).sum())
             kappa = self._kappa(devices)
             lam = self.fixed_lam or _price_of_time(kappa, inverse, self._compute_s, airtime_s)
-            better = _probability(weight, lam * upload_s / (1.0 - theta), floor)
+            better = _probability(weight, lam * upload_s * (1.0 + theta), floor)
             q = np.sqrt(q * better)
         return q, theta, upload_s
 
@@ -215,16 +222,17 @@ class Auto(AbstractPolicy):
         reserve = (_RESERVE - state["credit"][reachable]) / _RESERVE_ROUNDS
         theta[reachable] *= np.exp(step * (spent - 1.0 + reserve))
         theta = np.clip(theta, _LEAST_SHARE, _MOST_SHARE)
-        own = state["device_inverse"].copy()
-        own[reachable] += rate * (np.log(weight / q) - own[reachable])
+        on_air = q * self.system.access.price_s(plan.upload_s)
+        own = state["device_airtime_s"].copy()
+        own[reachable] += rate * (np.log(on_air) - own[reachable])
         whole = devices * float((self.system.shares(devices) ** 2).sum()) / weight.sum()
         inverse = float((weight / q).sum()) * whole
-        airtime_s = float((q * self.system.access.price_s(plan.upload_s)).sum())
+        airtime_s = float(on_air.sum())
         everyone = spread(spent, reachable, devices, 0.0)
         return {
             "credit": _saved(state["credit"], everyone),
             "power_share": theta,
-            "device_inverse": own,
+            "device_airtime_s": own,
             "inverse": _averaged(state["inverse"], inverse, rate),
             "airtime_s": _averaged(state["airtime_s"], airtime_s, rate),
             "rounds": np.asarray(rounds),
