@@ -307,6 +307,16 @@ def test_inputs_are_left_as_they_are():
         assert np.array_equal(weight, before[1])
 
 
+@pytest.mark.parametrize("draws", [100, 353, 1000])
+@pytest.mark.parametrize("floor", [0.0, 0.05])
+def test_devices_that_want_to_be_sure_leave_the_others_what_they_want(draws, floor):
+    price = np.array([3.0, 0.5, 10.0, 100.0, 100.0, 1.0, 1.0, 1.0])
+    solution = optimal_probabilities(price, weight=1.0, draws=draws, floor=floor)
+    wanted = np.maximum(np.minimum(1.0, 1.0 / np.sqrt(price)), floor)
+    assert solution.raise_for_status().probability == pytest.approx(wanted, rel=1e-4)
+    assert solution.draw_probability.sum() == pytest.approx(1.0, abs=1e-12)
+
+
 # Certificates -----------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from fedsched.errors import InputError, UnknownNameError
 from fedsched.solve import _kernel
 from fedsched.solve.power import log2_factor
 from fedsched.solve.probabilities import DESIGNS, check_floor
+from fedsched.solve.saturated import mend
 from fedsched.solve.solution import RoundSolution
 from fedsched.solve.uplink import Uplink
 from fedsched.values import PerDevice
@@ -122,6 +123,8 @@ class _Problem(NamedTuple):
             shape[-1], DESIGNS[self.design], self.draws, self.draws, self.floor, self.threads,
         ):  # fmt: skip
             return None
+        if omega is not None:
+            mend(price, weight, self.draws, self.floor, omega, q, certificate)
         return RoundSolution(
             probability=q,
             draw_probability=omega,

@@ -13,6 +13,12 @@ static void close_sum(double *omega, int64_t n, double least)
     }
     sum = total(omega, n);
     if (fabs(sum - 1) <= 1e-14) return;
+    if (fabs(sum - 1) <= 1e-6 / n) { /* the largest has the smallest part of it to bear */
+        int64_t most = 0;
+        for (int64_t i = 1; i < n; i++) most = omega[i] > omega[most] ? i : most;
+        omega[most] = within(omega[most] + (1 - sum), low, 1);
+        return;
+    }
     part = (1 - n * least) / (sum - n * least);
     if (!(part > 0 && part < 1e9)) { /* all at their floor: the one set aside takes what is left */
         for (int64_t i = 0; i < n; i++) omega[i] = low;
