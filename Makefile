@@ -14,13 +14,17 @@ export CC := $(CURDIR)/$(BIN)/python -I -m ziglang cc
 ZIG := ziglang
 endif
 
-.PHONY: demo test test-flower check browser docs bench fuzz sanitize wheel clean
+.PHONY: demo test quick test-flower check browser docs bench fuzz sanitize wheel clean
 
 demo: $(STAMP)
 	$(BIN)/fedsched demo --out demo
 
 test: check browser
 	$(BIN)/pytest -n 2 -m 'not deployment'
+
+# The inner loop: half a minute of tests, without those that are marked slow.
+quick: $(STAMP)
+	$(BIN)/pytest -n 2 -m 'not deployment and not slow'
 
 # Real Flower processes on loopback, killed and restarted: some minutes, most of them waiting.
 test-flower: $(STAMP)

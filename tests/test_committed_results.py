@@ -31,6 +31,7 @@ EIGHT = (0.6, 0.65, 0.7, 0.73, 0.75, 0.76, 0.77, 0.775)
 LOSS = {"targets": (0.5,), "measure": TRAINING_LOSS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", RUNS, ids=lambda folder: folder.name)
 def test_the_schedule_of_a_run_comes_out_again(folder):
     log = read_run(folder)

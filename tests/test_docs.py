@@ -19,6 +19,7 @@ TABLES = runpy.run_path(str(ROOT / "docs" / "tables.py"))
 LINK = re.compile(r"\]\((?!http)([^)#]+)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_shown_code_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -38,6 +39,7 @@ def test_the_pages_show_code_at_all():
     assert sum(len(BLOCK.findall(page.read_text(encoding="utf-8"))) for page in PAGES) > 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_tables_are_what_their_commands_print(page):
     text = page.read_text(encoding="utf-8")

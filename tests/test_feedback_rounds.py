@@ -167,6 +167,7 @@ for size in (30_730, 555_178):
 """
 
 
+@pytest.mark.slow
 def test_norms_do_not_depend_on_the_threads_of_the_linear_algebra():
     said = {
         subprocess.run(
@@ -189,6 +190,7 @@ class StoppedError(Exception):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "aggregator"),
     [("clustered-similarity", "sum"), ("oort", "memory"), ("ocs", "sum")],

@@ -12,6 +12,8 @@ import pytest
 import fedsched
 from fedsched.runs.runlog import read_run
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SCENARIO = """

@@ -13,6 +13,8 @@ import fedsched
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.policies import policy_info, policy_names, registry
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parent.parent / "examples" / "channel_gate"
 SCENARIO = """
 [run]

@@ -55,10 +55,12 @@ def test_parts_of_the_package_are_found_late_and_other_names_are_not():
         _ = fedsched.scheduel
 
 
+@pytest.mark.slow
 def test_using_any_public_name_imports_nothing_heavy():
     assert imported_by("import fedsched\n[getattr(fedsched, n) for n in fedsched.__all__]") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layer", ["solve", "radio", "policies", "runs", "analysis", "views", "rounds"]
 )
@@ -84,6 +86,7 @@ def test_a_room_for_users_has_documented_names_and_imports_nothing_heavy(room):
         assert not callable(value) or (inspect.getdoc(value) or "").strip(), f"{name} says nothing"
 
 
+@pytest.mark.slow
 def test_a_heavy_import_would_be_noticed():
     assert imported_by("import scipy") == ["scipy"]
 

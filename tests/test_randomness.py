@@ -33,6 +33,7 @@ def test_using_one_stream_leaves_the_others_alone():
     assert other.random(5).tolist() == undisturbed
 
 
+@pytest.mark.slow
 def test_the_numbers_are_the_same_in_another_process():
     # Text hashing is salted for every process: a stream must not depend on it.
     code = "from fedsched.randomness import stream; print(stream(7, 'channel', 11).integers(2**63))"

@@ -165,6 +165,7 @@ def test_the_state_given_is_not_changed():
 
 # The reference figures of an independent implementation: 100 devices, lambda = V = 100, 4,000
 # rounds. The first rounds, with empty queues, weigh more in a shorter run.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "draws", "airtime_s", "devices", "inverse_probability", "tolerance"),
     [

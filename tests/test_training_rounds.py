@@ -93,6 +93,7 @@ def test_the_training_loss_is_the_weighted_estimate_of_the_global_loss():
         assert done.train_loss == pytest.approx(by_hand, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_training_loss_is_unbiased():
     # Everybody, in every round: the estimate is then the global loss itself.
     full = trained(FakePool(), 1, policy="full")[0]

@@ -105,6 +105,7 @@ def test_schedules_that_differ_in_a_rarer_field_have_names_of_their_own(tmp_path
     assert "lyapunov fixed-size m=2 λ=100 V=100 qmin=0.1" in labels
 
 
+@pytest.mark.slow
 def test_the_ranking_is_compared_with_runs(scenario, tmp_path):
     for each in load_scenarios(scenario):
         train(each, tmp_path / "runs" / run_name(each))

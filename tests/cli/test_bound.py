@@ -1,5 +1,6 @@
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from fedsched.cli.bound import command
@@ -11,6 +12,7 @@ def run(*arguments):
     return CliRunner().invoke(command, [str(each) for each in arguments])
 
 
+@pytest.mark.slow
 def test_the_counterexample_is_drawn_and_told(tmp_path):
     picture = tmp_path / "counter.svg"
     result = run("--counterexample", "--plot", picture)

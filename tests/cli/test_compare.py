@@ -8,6 +8,8 @@ from fedsched.errors import InputError, UnknownNameError
 from fedsched.learning.compression import Dithered
 from fedsched.runs.runlog import read_run
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = """
 [run]
 rounds = 6

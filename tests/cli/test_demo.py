@@ -22,6 +22,7 @@ def small(monkeypatch):
     monkeypatch.setattr(demo, "_ROUNDS", {**rounds, ("uniform", 1): 4})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_the_demo_trains_compares_draws_and_the_second_time_trains_nothing(fedsched, tmp_path):
     out = tmp_path / "demo"

@@ -52,6 +52,7 @@ def scenario(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_sweep_has_a_folder_for_each_run_also_for_a_single_one(fedsched, scenario, tmp_path):
     text = scenario.read_text().replace("seed = 1\n", "")
     for seeds in ("[1]", "[1, 2]"):
@@ -277,6 +278,7 @@ def test_a_folder_that_is_to_go_on_must_hold_a_run(fedsched, tmp_path):
     assert code == 2 and "'empty' is not a run folder" in err
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_sweep_is_no_run(fedsched, scenario):
     scenario.write_text(f"{scenario.read_text()}\n[sweep]\nm = [1, 2]\n")
     assert fedsched("run", scenario, "--out", "there", "--workers", 1)[0] == 0
@@ -306,6 +308,7 @@ def test_a_run_folder_does_not_go_on_inside_itself_on_a_cluster(fedsched, scenar
 SHADOWS = ("sklearn", "torch", "numpy", "rich", "pyarrow", "filelock", "PIL")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["script", "module"])
 def test_a_file_in_the_present_folder_is_never_run_for_a_dependency(scenario, tmp_path, way):
     place = tmp_path / "place"

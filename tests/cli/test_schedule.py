@@ -229,6 +229,7 @@ def test_the_written_table_has_one_row_for_each_round_and_device(fedsched, tmp_p
             assert float(row["weight"]) == pytest.approx(1 / (6 * float(row["probability"])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["png", "svg", "html"])
 def test_the_figures_are_drawn_into_the_file(fedsched, monkeypatch, tmp_path, suffix):
     drawn = []

@@ -64,6 +64,7 @@ def hostile(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -86,6 +87,7 @@ def test_no_control_character_of_a_stranger_reaches_the_terminal(hostile, argume
     assert left(sent) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [("times", "runs", "--targets", "0.5"), ("pack", "runs", "--out", f"klein-für-{EVIL}")],

@@ -466,6 +466,7 @@ def agrees(found, compressor):
     return bool(np.mean(apart > 1e-5) < 0.001)
 
 
+@pytest.mark.slow
 def test_flowers_simulation_decodes_the_same_models(tmp_path):
     (tmp_path / "compressed_app.py").write_text(APP)
     run = (

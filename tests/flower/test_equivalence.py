@@ -13,6 +13,8 @@ from fedsched.runs.experiment import run
 from fedsched.runs.runlog import read_run
 from fedsched.runs.scenario_file import load_scenario
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = """
 [run]
 rounds = 10

@@ -293,6 +293,7 @@ def cohorts(folder, **options):
     return read_run(folder).lists("device")
 
 
+@pytest.mark.slow
 def test_cohorts_cannot_be_foretold_unless_a_seed_is_asked_for(tmp_path):
     assert cohorts(tmp_path / "a", seed=5) == cohorts(tmp_path / "b", seed=5)
     one, other = cohorts(tmp_path / "c", seed=None), cohorts(tmp_path / "d", seed=None)

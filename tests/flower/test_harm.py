@@ -112,6 +112,7 @@ def harmed(how, folder, *kinds, policy="oort", **options):
     return memory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimiser", [None, FedAdam, FedAvgM])
 @pytest.mark.parametrize("how", LOST)
 def test_an_update_that_harms_counts_as_lost(tmp_path, caplog, how, optimiser):
@@ -127,6 +128,7 @@ def test_an_update_that_harms_counts_as_lost(tmp_path, caplog, how, optimiser):
     assert all(np.isfinite(each).all() for each in moments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["train", "query"])
 @pytest.mark.parametrize("how", SAID)
 def test_a_node_can_say_anything(tmp_path, caplog, how, kind):
@@ -159,6 +161,7 @@ def test_a_step_of_an_optimiser_that_overflows_is_not_taken(tmp_path):
     assert read_run(tmp_path).column("rejected").tolist()[:2] == [1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_metrics_of_an_evaluation_can_be_anything(tmp_path):
     for place, change in enumerate(
         [
@@ -175,6 +178,7 @@ def test_metrics_of_an_evaluation_can_be_anything(tmp_path):
         assert all(map(math.isfinite, read_run(tmp_path / str(place)).column("test_accuracy")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_replies_at_random_do_no_harm(tmp_path, case):
     """A share of what ``python -m tests.flower.fuzz_messages`` does."""

@@ -22,6 +22,7 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 def test_nothing_set_is_as_good_as_fedavg_with_all_nodes(tmp_path):
     names = ("FedAvg, all nodes", "ChannelStrategy, nothing set")
     theirs, ours = (
@@ -33,6 +34,7 @@ def test_nothing_set_is_as_good_as_fedavg_with_all_nodes(tmp_path):
     assert np.min(np.subtract(ours, theirs)) > -0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("devices", "size"), [({}, 8), ({"fraction_train": 0.25}, 3), ({"draws": 4}, 4)]
 )

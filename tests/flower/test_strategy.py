@@ -309,6 +309,7 @@ def assert_same_runs(a, b):
             assert np.array_equal(value, getattr(theirs, part)[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 @pytest.mark.parametrize("where", ["evaluate_fn", "grid"])
 def test_a_restarted_server_ends_where_an_undisturbed_one_does(tmp_path, optimiser, where):
@@ -357,6 +358,7 @@ def test_a_finished_run_needs_no_nodes(tmp_path):
 # --- policies -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(policy_names()))
 def test_every_policy_runs_by_name(tmp_path, name):
     client = app(feedback=lambda m, c, kind: 1.0 + int(c.node_config["partition-id"]))  # noqa: ARG005

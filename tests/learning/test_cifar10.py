@@ -329,6 +329,7 @@ def test_a_process_that_fetches_waits_for_the_one_before(tmp_path, archive):
     assert cached(tmp_path) == CONTENT
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not all((cache_directory() / "cifar10" / name).is_file() for name in NAMES),
     reason="CIFAR-10 is not in the cache; run: fedsched data cifar10",

@@ -288,6 +288,7 @@ def test_the_mean_of_many_decoded_copies_is_the_vector(compressor, bucket):
     assert_unbiased(x.astype(np.float64), copies.mean(axis=0), low, high, COPIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compressor", [Dithered(3, bucket=16), Ternary(16), Natural()], ids=named)
 def test_the_mean_of_many_payloads_is_the_vector(compressor):
     """As a server gets them: each payload of its own stream, the last bucket not whole."""
@@ -308,6 +309,7 @@ def test_what_is_said_to_be_unbiased_is_and_what_is_not_is_marked():
     assert np.count_nonzero(sent) == 10
 
 
+@pytest.mark.slow
 def test_a_weighted_sum_of_compressed_updates_is_unbiased_over_coins_and_compression():
     """The server's step with coins of probability q and weights 1 / (N q)."""
     devices, length, rounds = 8, 20, 3_000
@@ -400,6 +402,7 @@ def test_theory_reproduces_the_known_products_of_bits_and_second_moment():
     assert products == pytest.approx({2: 3.66, 3: 3.47, 4: 4.16}, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compressor", EVERY, ids=named)
 def test_the_expected_omega_of_a_vector_is_the_mean_of_many(compressor):
     """The last bucket is not whole, and holds the largest entries."""

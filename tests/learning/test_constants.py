@@ -62,6 +62,7 @@ def exact(dataset, partition, matrix):
     return max(curvature), max(noise), divergence, (whole**2).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_estimates_come_within_ten_per_cent_of_least_squares(problem, seed):
     dataset, partition = problem

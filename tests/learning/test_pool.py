@@ -14,6 +14,8 @@ from fedsched.learning.dataset import load_dataset
 from fedsched.learning.pool import InProcessPool, ProcessPool, training_pool
 from fedsched.learning.spec import TrainerSpec
 
+pytestmark = pytest.mark.slow
+
 DIGITS = load_dataset("digits")
 
 

@@ -21,6 +21,8 @@ from fedsched.runs.runlog import read_run
 from fedsched.runs.scenario import run_name
 from fedsched.runs.scenario_file import expand
 
+pytestmark = pytest.mark.slow
+
 SMOKE = make_scale("smoke", None)
 # Curves and legend entries each panel must have; the budget and the envelope are counted.
 CURVES = {

@@ -162,6 +162,7 @@ def test_devices_without_an_update_are_alike_and_at_right_angles_to_the_others()
     )
 
 
+@pytest.mark.slow
 def test_angles_do_not_depend_on_the_threads_of_the_machine():
     code = (
         "import hashlib, numpy as np;"

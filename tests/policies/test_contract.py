@@ -149,6 +149,7 @@ def spending(policy, rounds):
     return np.array(spent), queues
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", POWERS)
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_budget_binds(name, power):
@@ -158,6 +159,7 @@ def test_the_budget_binds(name, power):
     assert rich[-1].max() / 100 > 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RULED)
 def test_constant_power_is_never_ahead_of_its_budget_by_more_than_one_upload(name):
     spent, _ = spending(made(name, power="constant"), 300)
@@ -167,6 +169,7 @@ def test_constant_power_is_never_ahead_of_its_budget_by_more_than_one_upload(nam
     assert spent[-1].max() > 0.9 * 300  # and it does not save for nothing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("v", [1.0, 10.0, 100.0])
 @pytest.mark.parametrize("name", RULED)
 def test_queue_power_exceeds_the_budget_by_no_more_than_the_queue_over_the_rounds(name, v):
@@ -184,6 +187,7 @@ def test_queue_power_exceeds_the_budget_by_no_more_than_the_queue_over_the_round
         assert queues[t].max() <= longest * (1.0 + 1e-12)  # which does not grow with the rounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RULED)
 def test_the_excess_of_queue_power_vanishes_as_rounds_go_by(name):
     spent, queues = spending(made(name, power="queue", v=100.0), 800)
@@ -193,6 +197,7 @@ def test_the_excess_of_queue_power_vanishes_as_rounds_go_by(name):
     assert excess[2] < excess[1] <= share[1] * (1.0 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shares", [None, SHARES], ids=["equal", "unequal"])
 @pytest.mark.parametrize("name", UNBIASED)
 def test_the_weighted_sum_of_an_unbiased_policy_is_unbiased(name, shares):

@@ -57,6 +57,7 @@ def sample(request):
     return design, decision, took_part
 
 
+@pytest.mark.slow
 def test_each_device_takes_part_as_often_as_asked(sample):
     _, decision, took_part = sample
     q = decision.probability
@@ -65,6 +66,7 @@ def test_each_device_takes_part_as_often_as_asked(sample):
     assert np.all(np.abs(took_part.mean(axis=0) - q) <= STANDARD_ERRORS * standard_error)
 
 
+@pytest.mark.slow
 def test_pairs_meet_as_often_as_the_design_says(sample):
     design, decision, took_part = sample
     q = decision.probability
@@ -160,10 +162,12 @@ def estimates(request):
     return class_estimates(design, decision, share, value), wanted
 
 
+@pytest.mark.slow
 def test_the_weighted_sum_over_a_cohort_estimates_the_full_sum_without_bias(estimates):
     assert is_unbiased(*estimates).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("off", [0.99, 1.01])
 @pytest.mark.parametrize("wrong", range(CLASSES))
 def test_a_weight_that_is_one_per_cent_off_would_be_noticed(estimates, wrong, off):

@@ -118,6 +118,7 @@ def test_members_are_reachable_and_weigh_their_share_over_their_probability(poli
         assert cohort.weight == pytest.approx(wanted, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_weighted_sum_is_unbiased_over_the_reachable_devices(policy):
     shares = policy.system.shares(DEVICES)
     # The state of a while, not the empty one, and a round in which some are out of reach.

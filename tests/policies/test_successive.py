@@ -30,6 +30,7 @@ def orders(weight, count):
         yield np.array(drawn), probability
 
 
+@pytest.mark.slow
 def test_successive_draws_have_the_odds_of_what_is_left():
     weight = np.array([0.5, 0.3, 0.2, 0.0])
     first, pairs = np.zeros(4), np.zeros((4, 4))

@@ -79,6 +79,7 @@ def test_proportional_fair_forgets_what_is_older_than_its_window():
     assert chosen == {2: [0], 1000: [1]}
 
 
+@pytest.mark.slow
 def test_proportional_fair_takes_all_devices_equally_often():
     rng = stream(4, "channel")
     gain = np.geomspace(0.1, 10.0, 10) * rng.exponential(size=(3000, 10))

@@ -17,6 +17,7 @@ def rows(log):
     return repr(log.table.to_pylist())
 
 
+@pytest.mark.slow
 def test_every_policy_is_the_run_it_would_be_alone_whatever_the_processes(tmp_path):
     names = ["uniform", "lyapunov"]
     logs = fedsched.compare(TABLE, names, tmp_path / "one", settings={"run.rounds": 2})
@@ -51,6 +52,7 @@ def test_bad_names_are_refused_before_anything_is_made(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_run_that_fails_is_named(tmp_path, processes):
     settings = {"policy.qmin": 0.9}  # more than lyapunov can give everybody

@@ -122,6 +122,7 @@ def outcome(act, folder, place, caplog):
     return answer, "; ".join(record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_is_noticed_or_changes_nothing(runs, tmp_path, kind, caplog):
     caplog.set_level(logging.WARNING)
@@ -313,6 +314,7 @@ def test_a_pack_that_was_killed_is_repeated(runs, tmp_path, number):
         assert (small / name).read_bytes() == (runs / "resumable" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_report_that_was_killed_leaves_nothing_behind_once_repeated(runs, tmp_path):
     command = ["report", str(runs / "finished"), "-o", str(tmp_path / "page.html")]
     for number in (1, 0):

@@ -24,6 +24,8 @@ from fedsched.runs.experiment import run
 from fedsched.runs.scenario import run_name, scenario_from
 from fedsched.runs.scenario_file import load_scenarios
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 300
 GRID = f"""
 [run]

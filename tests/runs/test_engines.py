@@ -13,6 +13,8 @@ from fedsched.runs.engines import Job, run_jobs
 from fedsched.runs.runlog import read_run
 from fedsched.runs.scenario import scenario_from
 
+pytestmark = pytest.mark.slow
+
 
 def job(folder, name, *, rounds=4):
     scenario = scenario_from(

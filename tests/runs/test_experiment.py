@@ -94,6 +94,7 @@ def stopped(folder, after, scenario=SCENARIO):
 # --- the same bits ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_does_not_change_a_bit(finished, tmp_path, digits_file):
     scenario = scenario_from(table(data={"name": str(digits_file)}))
     for workers in (1, 2, 4):
@@ -102,12 +103,14 @@ def test_the_number_of_workers_does_not_change_a_bit(finished, tmp_path, digits_
     same_rounds(tmp_path / "1", finished)  # whose data have another name, so it is another run
 
 
+@pytest.mark.slow
 def test_another_seed_changes_the_bits(finished, tmp_path):
     run(scenario_from(table(run={"seed": 4})), tmp_path)
     for one, other in zip(bits(tmp_path), bits(finished), strict=True):
         assert one != other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 3, 4, 5, 17, 29, 30])
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(finished, tmp_path, after):
     stopped(tmp_path, after)
@@ -117,6 +120,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(finished, tmp_path, aft
     assert bits(tmp_path) == bits(finished)
 
 
+@pytest.mark.slow
 def test_the_mean_of_the_models_survives_a_stop_and_is_saved_beside_the_last_one(
     finished, tmp_path
 ):
@@ -135,6 +139,7 @@ def test_the_mean_of_the_models_survives_a_stop_and_is_saved_beside_the_last_one
     assert read_run(whole).column("test_loss")[-1] != read_run(finished).column("test_loss")[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [0, 100])
 def test_a_log_torn_in_its_first_bytes_does_not_block_the_folder(finished, tmp_path, length):
     stopped(tmp_path, 1)
@@ -144,6 +149,7 @@ def test_a_log_torn_in_its_first_bytes_does_not_block_the_folder(finished, tmp_p
     assert bits(tmp_path) == bits(finished)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_does_not_repeat_what_its_checkpoint_holds(tmp_path):
     stopped(tmp_path, 18)
     seen = []
@@ -151,6 +157,7 @@ def test_a_resumed_run_does_not_repeat_what_its_checkpoint_holds(tmp_path):
     assert seen == list(range(17, ROUNDS_IN_ALL + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["fsync", "replace", "after replace"])
 def test_a_run_that_dies_while_a_file_is_written_goes_on_to_the_same_bits(
     tmp_path, monkeypatch, where
@@ -234,6 +241,7 @@ def spawned(scenario, out, workers, errors):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for orphans in /proc")
 def test_a_run_killed_again_and_again_ends_in_the_same_bits(tmp_path, digits_file):
     contents = table(
@@ -296,6 +304,7 @@ def flipped(content):
     return content[:middle] + bytes([content[middle] ^ 16]) + content[middle + 1 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [cut, flipped])
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(finished, tmp_path, caplog, damage):
     stopped(tmp_path, 18)
@@ -310,6 +319,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(finished, tmp_path, 
     assert bits(tmp_path) == bits(finished)
 
 
+@pytest.mark.slow
 def test_without_a_sound_checkpoint_the_run_starts_anew(finished, tmp_path, caplog):
     stopped(tmp_path, 27)
     for path in tmp_path.glob("checkpoint-*.npz"):
@@ -322,6 +332,7 @@ def test_without_a_sound_checkpoint_the_run_starts_anew(finished, tmp_path, capl
     assert bits(tmp_path) == bits(finished)
 
 
+@pytest.mark.slow
 def test_a_log_whose_checkpoints_are_gone_is_not_written_over(tmp_path):
     stopped(tmp_path, 18)
     for path in tmp_path.glob("checkpoint-*.npz"):
@@ -332,6 +343,7 @@ def test_a_log_whose_checkpoints_are_gone_is_not_written_over(tmp_path):
     assert (tmp_path / ROUNDS).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_run_that_died_before_its_first_checkpoint_begins_anew(finished, tmp_path):
     stopped(tmp_path, 6)
     (tmp_path / "checkpoint-000000004.npz").unlink()  # the log comes first
@@ -339,6 +351,7 @@ def test_a_run_that_died_before_its_first_checkpoint_begins_anew(finished, tmp_p
     assert bits(tmp_path) == bits(finished)
 
 
+@pytest.mark.slow
 def test_a_log_that_was_cut_below_its_checkpoint_is_refused(tmp_path):
     stopped(tmp_path, 18)
     os.truncate(tmp_path / ROUNDS, 2000)
@@ -346,6 +359,7 @@ def test_a_log_that_was_cut_below_its_checkpoint_is_refused(tmp_path):
         run(SCENARIO, tmp_path)
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path):
     stopped(tmp_path, 5)
     leftover = tmp_path / ".checkpoint-000000008.npz.123.part"
@@ -676,6 +690,7 @@ EVERY_ROUND = {"eval_every": 1, "rounds": 60}
 LEARNING = {"steps": 5, "learning_rate": 0.01}
 
 
+@pytest.mark.slow
 def test_a_run_ends_once_its_accuracy_has_stood_for_five_measurements(tmp_path):
     goal = 0.75
     scenario = scenario_from(table(run={**EVERY_ROUND, "stop_accuracy": goal}, training=LEARNING))
@@ -694,6 +709,7 @@ def test_a_run_ends_once_its_accuracy_has_stood_for_five_measurements(tmp_path):
         run(scenario, tmp_path / "stops")
 
 
+@pytest.mark.slow
 def test_a_goal_that_is_just_met_counts(tmp_path):
     run(scenario_from(table(run=EVERY_ROUND, training=LEARNING)), tmp_path / "whole")
     reached = accuracies(tmp_path / "whole")
@@ -707,6 +723,7 @@ def test_a_goal_that_is_just_met_counts(tmp_path):
     assert run(scenario, tmp_path / "stops").rounds == end(reached >= goal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("back", [0, 1, 2, 4])
 def test_a_run_stopped_near_its_goal_ends_where_it_would_have(tmp_path, back):
     run_section = {**EVERY_ROUND, "stop_accuracy": 0.75, "checkpoint_every": 1}

@@ -60,6 +60,7 @@ def _refuse(*_arguments):
     raise AssertionError("a device was trained")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -80,6 +81,7 @@ def test_a_replay_is_the_run_itself(trained, tmp_path, monkeypatch, change):
     assert change == {"policy": "uniform"} or bits(tmp_path / "run") != bits(trained)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["round-robin", "full"])
 def test_other_policies_that_do_not_look_at_the_channel(tmp_path, policy):
     run(scenario(policy), tmp_path / "trained")
@@ -89,6 +91,7 @@ def test_other_policies_that_do_not_look_at_the_channel(tmp_path, policy):
     assert bits(tmp_path / "replayed") == bits(tmp_path / "run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", ["constant", "queue"])  # the second remembers its queues
 def test_the_replay_of_an_unfinished_run_is_gone_on_with(tmp_path, power):
     half, other = tmp_path / "half", scenario(channel="correlated", power=power)
@@ -112,6 +115,7 @@ def test_a_run_may_go_on_while_it_is_replayed(tmp_path, monkeypatch):
     assert bits(tmp_path / "replayed") == bits(tmp_path / "run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", ["constant", "queue"])  # the second spends by the channel
 def test_the_state_after_a_replay_is_that_of_the_run(tmp_path, power):
     other = scenario(channel="correlated", power=power, training={"aggregator": "memory"})

@@ -141,6 +141,7 @@ def test_any_arrow_reader_can_read_the_log(tmp_path):
     assert table.schema.metadata[b"fedsched.schema"] == str(SCHEMA).encode()
 
 
+@pytest.mark.slow
 def test_a_log_cut_at_any_byte_gives_the_batches_that_are_whole(tmp_path):
     lengths = filled(tmp_path, batches=(2, 1))
     whole = repr(read_run(tmp_path).table.to_pylist())
@@ -156,6 +157,7 @@ def test_a_log_cut_at_any_byte_gives_the_batches_that_are_whole(tmp_path):
     assert seen == {0, 2, 3}
 
 
+@pytest.mark.slow
 def test_a_log_whose_schema_is_cut_at_any_byte_is_damaged(tmp_path):
     lengths = filled(tmp_path, batches=())
     assert read_run(tmp_path).rounds == 0

@@ -76,6 +76,7 @@ def assert_events_are_those_of_the_log(folder):
         np.testing.assert_allclose(time_s, clock_s[measured], rtol=1e-12, err_msg=name)
 
 
+@pytest.mark.slow
 def test_events_tell_what_the_log_tells(tmp_path, plain):
     log = run(SCENARIO, tmp_path, tensorboard=True)
     assert_events_are_those_of_the_log(tmp_path)
@@ -84,6 +85,7 @@ def test_events_tell_what_the_log_tells(tmp_path, plain):
     assert not events_are_current(plain.folder)
 
 
+@pytest.mark.slow
 def test_events_do_not_change_the_bits_of_a_run(tmp_path, plain):
     run(SCENARIO, tmp_path, tensorboard=True)
     for name in ("rounds.arrows", "model.npz"):
@@ -109,6 +111,7 @@ def test_a_run_that_is_resumed_has_every_event_once(tmp_path, stopped_at):
     assert_events_are_those_of_the_log(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_open_tensorboard_drops_what_is_written_anew(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -147,6 +150,7 @@ def test_events_can_be_written_of_a_finished_folder(tmp_path):
     assert len(list((tmp_path / EVENTS).iterdir())) == 2  # the one before is left behind empty
 
 
+@pytest.mark.slow
 def test_a_sweep_writes_the_events_of_each_of_its_runs(tmp_path):
     job = Job(name="one", scenario=SCENARIO, folder=tmp_path, tensorboard=True)
     assert [outcome.failure for outcome in run_jobs([job])] == [None]

@@ -10,6 +10,7 @@ from fedsched.errors import InputError
 from fedsched.randomness import stream
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("devices", "count"), [(2, 80), (3, 20)])
 @pytest.mark.parametrize("equal_weights", [True, False])
 def test_no_grid_point_is_better_and_the_grid_comes_close(devices, count, equal_weights):

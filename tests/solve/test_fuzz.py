@@ -8,6 +8,7 @@ from tests.solve import fuzz
 from tests.solve.problems import TWO_MINIMA_ON_ONE_BRANCH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_problems_of_every_kind(seed):
     counts = fuzz.run(2_000, seed, 0.01)

@@ -74,6 +74,7 @@ def commands():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gcc", "clang", "zig"])
 def test_every_compiler_gives_the_same_bits(name, tmp_path):
     command = commands()[name]
@@ -203,6 +204,7 @@ def wheel(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_the_wheel_decides_in_an_empty_environment(wheel, tmp_path):
     assert "-cp311-abi3-" in wheel.name
     names = zipfile.ZipFile(wheel).namelist()

@@ -50,6 +50,7 @@ def assert_optimal(problem):
     return solution
 
 
+@pytest.mark.slow
 @given(draw_problems())
 @settings(max_examples=90, deadline=None, derandomize=True)
 def test_the_answer_is_the_global_minimum_and_certifies_itself(problem):
@@ -76,6 +77,7 @@ def prices_of(gain, queue, *, v=100.0, lam=100.0):
     return v * lam * link.airtime_s(gain, power) + queue * power
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [2, 3, 5, 10, 100])
 @pytest.mark.parametrize("nudge", [0.0, 1e-15, -1e-15, 1e-9, -1e-9, 1e-3, -1e-3])
 @pytest.mark.parametrize("weight", [1.0, np.array([1.0, 0.5, 2.0])], ids=["one", "each"])
@@ -93,6 +95,7 @@ def test_nothing_is_lost_where_the_devices_want_just_what_there_is(draws, nudge,
         assert solution.probability == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("price", "weight", "draws", "floor"),
     [
@@ -155,6 +158,7 @@ def local_solver(price, weight, draws):
     return found.x, found.fun * scale
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("price", "draws"),
     [
@@ -175,6 +179,7 @@ def test_the_better_of_two_minima_is_found_where_a_local_solver_ends_in_the_othe
     assert np.min(np.abs(np.array(twin.minima) / value - 1.0)) < 1e-6
 
 
+@pytest.mark.slow
 def test_devices_that_would_all_rest_on_their_floor_may_rather_share():
     # Alone all want less than the floor; one leader and the even point are both minima.
     price = 3.5 + 0.08 * stream(52, "sampling").random((6, 10))
@@ -248,6 +253,7 @@ def assert_no_trade_helps(problem, solution):
             assert value >= float(solution.objective) * (1 - 1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [1e2, 1e6, 1e9], ids=["convex", "between", "falling"])
 @pytest.mark.parametrize("each", [False, True], ids=["one", "each"])
 def test_threads_do_not_change_a_bit(level, each):

@@ -78,6 +78,7 @@ def test_impossible_powers_are_refused_by_name(field, value):
         reference_power(**arguments)
 
 
+@pytest.mark.slow
 @given(draw_problems())
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_the_answer_is_feasible_and_its_objective_is_its_own(problem):
@@ -95,6 +96,7 @@ def test_the_answer_is_feasible_and_its_objective_is_its_own(problem):
     assert solution.objective == solution.minima[0] == solution.candidates[0]
 
 
+@pytest.mark.slow
 @given(draw_problems(min_devices=2, max_devices=6, floors=False))
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_moving_a_little_probability_never_helps(problem):
@@ -110,6 +112,7 @@ def test_moving_a_little_probability_never_helps(problem):
             assert objective(problem.price, problem.weight, q) >= solution.objective * (1 - 1e-12)
 
 
+@pytest.mark.slow
 @given(draw_problems(min_devices=2, max_devices=5, equal_weights=True))
 @settings(max_examples=30, deadline=None, derandomize=True)
 def test_with_equal_weights_only_the_cheapest_device_is_beyond_its_inflection(problem):
@@ -134,6 +137,7 @@ def dearer(problem):
     return problem.price > problem.price.min()
 
 
+@pytest.mark.slow
 def test_a_tie_of_several_devices_has_one_minimum_for_each_leader():
     solution = reference_probabilities(np.full(5, 20.0), weight=0.01, draws=10)
     assert len(solution.minima) == 5

@@ -122,6 +122,7 @@ def test_time_is_time_a_round_times_rounds():
     assert doubled.label == "uniform fixed-size m=2"
 
 
+@pytest.mark.slow
 def test_the_weight_of_a_step_is_that_of_the_first_model():
     scenario = scenario_from(TABLE)
     dataset = load_dataset("digits")

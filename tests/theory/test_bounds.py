@@ -28,6 +28,8 @@ from fedsched.theory.quadratics import (
     with_replacement,
 )
 
+pytestmark = pytest.mark.slow
+
 DESIGNS = ("with-replacement", "independent", "fixed-size")
 PROBLEMS = 420
 

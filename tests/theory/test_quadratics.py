@@ -17,6 +17,7 @@ OMEGA = np.array([0.1, 0.2, 0.3, 0.4])
 Q = np.array([0.2, 0.5, 0.6, 0.7])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "draws", "exact"),
     [

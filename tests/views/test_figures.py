@@ -68,6 +68,7 @@ def test_the_schedule_figure_draws_the_tallied_numbers():
     assert sum(heights) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_a_schedule_in_which_nobody_is_ever_chosen_can_be_drawn(tmp_path):
     nobody = tally(channel=Trace(np.full((3, 2), np.nan)))
     figure = schedule_figure({"V = 1": nobody}, {"lyapunov": nobody}, budget_w=1.0)
@@ -95,6 +96,7 @@ def test_the_accuracy_figure_is_drawn_over_the_clock():
     assert first.get_ydata().tolist() == [0.2, 0.6]
 
 
+@pytest.mark.slow
 def test_a_figure_is_saved_in_the_format_of_its_ending(tmp_path):
     figure = accuracy_figure(CURVES, target=0.8)
     png, svg, page = (
@@ -109,11 +111,13 @@ def test_a_figure_is_saved_in_the_format_of_its_ending(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.png", "a.svg"]
 
 
+@pytest.mark.slow
 def test_the_title_of_a_page_is_escaped(tmp_path):
     page = save_figure(accuracy_figure(CURVES, target=0.8), tmp_path / "a<b.html")
     assert "<title>a&lt;b</title>" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["svg", "png", "html"])
 def test_the_same_figure_gives_the_same_bytes(tmp_path, suffix):
     one, other = (

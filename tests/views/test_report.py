@@ -157,6 +157,7 @@ def test_the_same_logs_give_the_same_bytes_wherever_they_lie_and_however_named(g
     assert again.runs == 12 and str(grid).encode() not in pages[0]
 
 
+@pytest.mark.slow
 def test_the_bytes_do_not_depend_on_the_hash_seed(grid, tmp_path):
     code = (
         "import sys; from fedsched.views.report import write_report;"
@@ -213,6 +214,7 @@ def test_the_page_loads_nothing_and_allows_its_own_script_alone(grid):
     assert '<html lang="en">' in page and "<title>Time to accuracy</title>" in page
 
 
+@pytest.mark.slow
 def test_thirty_runs_of_twenty_thousand_rounds_stay_small_with_every_round_measured():
     tables = [table(rounds=20_000, seed=seed, devices=100) for seed in (1, 2, 3)]
     runs = [

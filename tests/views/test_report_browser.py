@@ -27,10 +27,13 @@ from fedsched.views.report import write_report
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None,
-    reason="needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None or DRIVER is None,
+        reason="needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)",
+    ),
+]
 
 KEYS = {"Home": "\ue011", "End": "\ue010", "Right": "\ue014", "Left": "\ue012", "Up": "\ue00e"}
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # how the protocol names an element
