@@ -14,7 +14,7 @@ export CC := $(CURDIR)/$(BIN)/python -I -m ziglang cc
 ZIG := ziglang
 endif
 
-.PHONY: demo test quick test-flower check browser docs bench fuzz sanitize wheel clean
+.PHONY: demo test quick coverage test-flower check browser docs bench fuzz sanitize wheel clean
 
 demo: $(STAMP)
 	$(BIN)/fedsched demo --out demo
@@ -25,6 +25,10 @@ test: check browser
 # The inner loop: half a minute of tests, without those that are marked slow.
 quick: $(STAMP)
 	$(BIN)/pytest -n 2 -m 'not deployment and not slow'
+
+# All tests, and the lines of the package that none of them runs.
+coverage: $(STAMP) browser
+	$(BIN)/pytest -n 2 -m 'not deployment' --cov --cov-report=term-missing:skip-covered
 
 # Real Flower processes on loopback, killed and restarted: some minutes, most of them waiting.
 test-flower: $(STAMP)

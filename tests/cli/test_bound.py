@@ -41,6 +41,7 @@ TABLE = {
 }
 
 
+@pytest.mark.slow
 def test_a_run_and_its_bound_are_told_and_drawn(tmp_path):
     train(scenario_from(TABLE), tmp_path / "run")
     picture = tmp_path / "bound.svg"

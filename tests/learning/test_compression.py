@@ -132,6 +132,7 @@ def test_the_bytes_are_the_same_as_ever():
     assert digest() == DIGEST
 
 
+@pytest.mark.slow
 def test_the_bytes_are_the_same_with_the_least_instructions_of_a_processor():
     """NumPy has other kernels for other processors; it can be told to use its plainest."""
     found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])

@@ -76,6 +76,7 @@ def test_without_augmentation_images_stay_as_they_are():
     assert (images == before).all() and (flipped != images).any()
 
 
+@pytest.mark.slow
 def test_an_update_is_what_plain_gradient_descent_on_the_same_batches_gives():
     mine = trainer()
     x = mine.initial_parameters

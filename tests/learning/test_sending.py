@@ -85,6 +85,7 @@ def test_what_arrives_is_what_the_devices_own_stream_makes_of_it():
         assert (got.loss, got.square_loss, got.steps) == (1.0, 2.0, 3)
 
 
+@pytest.mark.slow
 def test_what_arrives_is_right_on_average():
     """Of many rounds of the same updates: within 5 standard errors in every number."""
     copies = np.array(

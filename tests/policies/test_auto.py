@@ -43,6 +43,7 @@ def predicted_time(policy, played, first=0):
     return (kappa + inverse) * (policy.system.compute_s + airtime_s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise_w", [1.0, 1e3])
 @pytest.mark.parametrize("compute_s", [0.05, 5.0])
 def test_no_fixed_price_of_time_is_much_better(noise_w, compute_s):
@@ -67,6 +68,7 @@ def test_no_device_is_ever_ahead_of_its_budget_by_more_than_its_credit(mode, cre
     assert spent[-1].min() > 0.9 * 400  # and no budget is wasted
 
 
+@pytest.mark.slow
 def test_a_fall_of_thirty_decibels_is_forgotten():
     policy = Auto(system=world())
     changed = play(policy, 900, lambda t: 1.0 if t < 300 else 1e-3)
@@ -78,6 +80,7 @@ def test_a_fall_of_thirty_decibels_is_forgotten():
     assert predicted_time(policy, before, 500) < 0.2 * predicted_time(policy, anew, 500)
 
 
+@pytest.mark.slow
 def test_a_rise_of_thirty_decibels_is_forgotten():
     policy = Auto(system=world())
     changed = play(policy, 900, lambda t: 1e-3 if t < 300 else 1.0)

@@ -90,6 +90,7 @@ def test_pairs_meet_as_often_as_the_design_says(sample):
         assert np.all((np.abs(together - wanted) <= noise)[off_diagonal])
 
 
+@pytest.mark.slow
 def test_the_size_of_a_cohort_is_as_the_design_says(sample):
     design, _, took_part = sample
     sizes = set(took_part.sum(axis=1).tolist())
@@ -217,6 +218,7 @@ def test_the_extreme_random_numbers_point_at_devices_in_reach(extreme, device):
     assert design.members(*decision, Extreme()).tolist() == [device]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2, 30])
 @by_design
 def test_uniform_probabilities_are_those_the_design_realises(design, devices):

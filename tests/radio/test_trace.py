@@ -20,6 +20,7 @@ def test_a_trace_is_read_back_to_the_last_bit(suffix, tmp_path):
     np.testing.assert_array_equal(read_trace(str(path)), GAIN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", TRACE_SUFFIXES)
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(

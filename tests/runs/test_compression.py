@@ -44,6 +44,7 @@ def stop_at_six(now):
         raise StoppedError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", ["4", "ternary", "topk-0.05"])
 def test_neither_workers_nor_a_stop_change_a_bit(tmp_path, compress):
     scenario = scenario_from(table(compress, kind="lyapunov"))
@@ -108,6 +109,7 @@ class UnevenPool(FakePool):
             yield update
 
 
+@pytest.mark.slow
 def test_the_model_moves_by_an_unbiased_sum():
     """Of runs of one round each: the mean of the steps is that of all devices without compression.
 

@@ -292,6 +292,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_pack_that_was_killed_is_repeated(runs, tmp_path, number):
     command = ["pack", str(runs / "stopped"), "--resumable", "--out", str(tmp_path / "small")]

@@ -57,6 +57,7 @@ def test_the_answer_is_the_global_minimum_and_certifies_itself(problem):
     assert_optimal(problem)
 
 
+@pytest.mark.slow
 @given(
     draws=st.sampled_from([1, 2, 5, 10, 1000]),
     exponents=st.lists(st.floats(-30.0, 30.0), min_size=1, max_size=5),
@@ -372,6 +373,7 @@ def test_an_independent_device_that_costs_nothing_always_takes_part():
     assert independent_probabilities([0.0, 4.0], weight=1.0).probability.tolist() == [1.0, 0.5]
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 8).flatmap(lambda n: st.tuples(prices(n), weights(n))),
     st.floats(0.01, 1.0),
