@@ -40,7 +40,11 @@ def received(sending, given, t=0, state=None, seed=9):
         ("2", Dithered(2)),
         ("8", Dithered(8)),
         ("dithered-4", Dithered(4)),
+        (4, Dithered(4)),
+        ("3-128", Dithered(3, 128)),
+        ("dithered-2-64", Dithered(2, 64)),
         ("ternary", Ternary()),
+        ("ternary-128", Ternary(128)),
         ("natural", Natural()),
         ("topk-0.01", TopK(0.01)),
         ("topk-1", TopK(1.0)),
@@ -52,14 +56,27 @@ def test_compressors_have_names(name, compressor):
 
 
 def test_equal_compressors_have_one_name():
-    assert compressor_name("dithered-4") == compressor_name("4") == "4"
+    assert compressor_name("dithered-4") == compressor_name("4") == compressor_name(4) == "4"
+    assert compressor_name("dithered-4-512") == compressor_name("4-512") == "4"
+    assert compressor_name("dithered-3-128") == compressor_name("3-128") == "3-128"
+    assert compressor_name("ternary-512") == "ternary"
     assert compressor_name("topk-0.0100") == compressor_name("topk-0.01") == "topk-0.01"
 
 
-@pytest.mark.parametrize("name", ["9", "1", "", "dithered-9", "dithered-none", "topk", "04", "٤"])
+@pytest.mark.parametrize(
+    "name", ["9", "1", "", "dithered-9", "dithered-none", "dithered-ternary", "topk", "04", "٤"]
+)
 def test_a_name_that_is_not_known_is_refused_with_those_that_are(name):
-    with pytest.raises(UnknownNameError, match=r"compress: .* is not known.*2, 3, 4.*topk-0\.01"):
+    with pytest.raises(
+        UnknownNameError, match=r"compress: .* is not known.*2, 3, 3-128, 4.*topk-0\.01"
+    ):
         make_compressor(name)
+
+
+@pytest.mark.parametrize("name", ["3-", "3-0", "3-01", "3--1", "3-1.5", "3-٤", "ternary-", "3-1-2"])
+def test_a_bucket_that_is_none_is_refused(name):
+    with pytest.raises(InputError, match=r"here: '.*' must end with how many numbers share"):
+        make_compressor(name, field="here")
 
 
 @pytest.mark.parametrize("name", ["topk-", "topk-many", "topk-0", "topk-2", "topk-nan", "topk-inf"])

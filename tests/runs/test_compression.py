@@ -154,17 +154,25 @@ def test_wrong_names_are_refused_by_their_field():
         scenario_from(table("16"))
     with pytest.raises(InputError, match=r"training\.compress: 'topk-7' must end with the share"):
         scenario_from(table("topk-7"))
-    with pytest.raises(InputError, match=r"training\.compress must be a text, got 4"):
-        scenario_from(table(4))
+    with pytest.raises(InputError, match=r"training\.compress must be a text or a whole number"):
+        scenario_from(table(4.0))
+    with pytest.raises(UnknownNameError, match=r"training\.compress: '0' is not known"):
+        scenario_from(table(0))
+    with pytest.raises(InputError, match=r"'3-0' must end with how many numbers share a scale"):
+        scenario_from(table("3-0"))
 
 
 def test_none_is_the_run_that_it_was_and_equal_runs_have_one_name():
     without = table("none")
     del without["training"]["compress"]
     assert run_name(scenario_from(without)) == run_name(scenario_from(table("none")))
-    assert scenario_from(table("dithered-4")) == scenario_from(table("4"))
+    four = scenario_from(table("4"))
+    assert scenario_from(table("dithered-4")) == scenario_from(table("4-512")) == four
+    assert scenario_from(table(4)) == four
+    assert four.as_dict()["training"]["compress"] == "4"
+    assert scenario_from(table("dithered-3-128")) == scenario_from(table("3-128")) != four
 
 
 def test_a_sweep_has_a_short_name_for_it():
-    swept = expand({**table("none"), "sweep": {"compress": ["none", "4", "dithered-4"]}})
-    assert [each.training.compress for each in swept] == ["none", "4"]
+    swept = expand({**table("none"), "sweep": {"compress": ["none", "4", 4, "3-128"]}})
+    assert [each.training.compress for each in swept] == ["none", "4", "3-128"]

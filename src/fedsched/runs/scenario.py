@@ -120,7 +120,7 @@ class TrainingSection:
     learning_rate: float = 0.01
     aggregator: str = "sum"  # of weighted updates; "memory": the latest update of every device
     average_rounds: int = 1  # measured is a mean of the models over so many; 1: the model itself
-    compress: str = "none"  # updates, to so many bits a number ("4"), or by another compressor
+    compress: str | int = "none"  # updates, to so many bits a number, or by another compressor
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "average_rounds"):
