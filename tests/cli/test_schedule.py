@@ -17,7 +17,8 @@ from fedsched.runs.scenario_file import load_scenario, parse_settings
 
 KEYS = {"airtime_s_per_round", "devices_per_round", "worst_mean_power_w",
         "mean_inverse_probability", "rounds", "seconds"}  # fmt: skip
-SMALL = ("--devices", "6", "--draws", "2", "--rounds", "12", "--seed", "3")
+TINY = ("--devices", "6", "--rounds", "12", "--seed", "3")
+SMALL = ("--policy", "lyapunov", "--draws", "2", *TINY)
 
 
 def refuse(constant):
@@ -49,6 +50,14 @@ def test_the_object_has_the_named_keys_and_the_settings(as_json):
     assert 0.0 < report["devices_per_round"] <= 2.0
     assert report["airtime_s_per_round"] > 0.0
     assert report["worst_residual"] <= 1e-9
+
+
+def test_auto_schedules_where_no_policy_is_named(as_json):
+    assert without_time(as_json(*TINY)) == without_time(as_json(*TINY, "--policy", "auto"))
+    assert as_json(*TINY)["policy"] == "auto"
+    # And a file or another option does not make it any other.
+    larger = as_json(*TINY, "--computation-s", 50.0)
+    assert larger["devices_per_round"] > 2.0 * as_json(*TINY)["devices_per_round"]
 
 
 def test_the_same_seed_gives_the_same_figures_and_another_others(as_json):
@@ -102,6 +111,11 @@ def test_compared_policies_are_those_that_run_alone_under_the_same_seed(as_json)
     assert compared[2]["devices_per_round"] == 6.0
 
 
+def test_what_compared_policies_read_needs_no_policy_named(as_json):
+    compared = as_json(*TINY, "--draws", 2, "--compare", "uniform,auto")["compared"]
+    assert [report["draws"] for report in compared] == [2, None]
+
+
 def test_compared_policies_see_the_same_channel(fedsched, tmp_path):
     gains = []
     for policy in ("lyapunov", "uniform", "full"):
@@ -116,10 +130,10 @@ def test_without_names_every_policy_and_design_is_compared(fedsched, as_json):
     found = [
         (report["policy"], report["design"]) for report in as_json(*SMALL, "--compare")["compared"]
     ]
-    assert len(found) == len(set(found)) == 6
-    assert {policy for policy, _ in found} == {"lyapunov", "uniform", "full"}
+    assert len(found) == len(set(found)) == 7
+    assert {policy for policy, _ in found} == {"auto", "lyapunov", "uniform", "full"}
     _, out, _ = fedsched("schedule", *SMALL, "--compare")
-    assert len(re.findall(r"lyapunov|uniform|full", out)) == 6
+    assert len(re.findall(r"auto|lyapunov|uniform|full", out)) == 7
 
 
 def test_a_compared_policy_without_a_design_has_the_one_asked_for(as_json):
@@ -206,7 +220,7 @@ def test_what_a_policy_does_not_read_is_null(as_json):
 def test_a_schedule_written_out_can_be_fed_back_as_a_channel(as_json, tmp_path, suffix):
     path = tmp_path / f"trace.{suffix}"
     first = as_json(*SMALL, "--out", path)
-    again = as_json("--channel", path, "--draws", 2, "--rounds", 12, "--seed", 3)
+    again = as_json(*SMALL[:4], "--channel", path, "--rounds", 12, "--seed", 3)
     assert {**without_time(again), "channel": "heterogeneous"} == without_time(first)
 
 
@@ -294,6 +308,11 @@ def test_a_bad_trace_is_refused_with_a_sentence(fedsched, tmp_path, name):
         (["--lam", "nan"], "lam must be a positive finite number, got nan"),
         (["--lam", "-1", "--policy", "uniform"], "lam must be a positive finite number"),
         (["--v", "inf", "--policy", "full"], "v must be a positive finite number, got inf"),
+        (
+            ["--draws", "5"],
+            "policy.draws is set to 5, and 'auto', the policy where none is named, "
+            "has no draws; name one that has as policy.kind, such as lyapunov or uniform",
+        ),
         (["--qmin", "1.5"], "qmin must lie in [0, 1), got 1.5"),
         (["--qmin", "-1", "--policy", "uniform"], "qmin must lie in [0, 1), got -1.0"),
         (["--budget-w", "0"], "budget_w must be a positive finite number, got 0.0"),
@@ -368,5 +387,5 @@ def test_help_is_shown_without_importing_what_is_heavy(arguments):
     assert "Usage: fedsched" in ended.stdout
     if arguments[0] == "schedule":
         shown = " ".join(ended.stdout.split())
-        for default in ("heterogeneous", "lyapunov", "4000", "3162.27", "22000000.0"):
+        for default in ("heterogeneous", "auto", "4000", "3162.27", "22000000.0"):
             assert f"[default: {default}" in shown

@@ -78,14 +78,30 @@ def test_a_value_of_another_type_is_refused_with_what_is_allowed(table, sentence
     ("table", "missing"),
     [
         ({"policy": {"kind": "full"}}, "run"),
-        ({"run": {"rounds": 5, "seed": 1}}, "policy"),
         ({"run": {"rounds": 5}, "policy": {"kind": "full"}}, "run.seed"),
-        ({"run": {"rounds": 5, "seed": 1}, "policy": {}}, "policy.kind"),
     ],
 )
 def test_what_has_no_default_must_be_named(table, missing):
     with pytest.raises(InputError, match=rf"^{missing} is missing; it has no default"):
         scenario_from(table)
+
+
+@pytest.mark.parametrize("given", [{}, {"policy": {}}, {"policy": {"kappa": 9.0}}])
+def test_the_policy_is_auto_where_none_is_named(given):
+    table = {"run": {"rounds": 5, "seed": 1}, **given}
+    named = {**table, "policy": {**given.get("policy", {}), "kind": "auto"}}
+    assert scenario_from(table) == scenario_from(named)
+    assert run_name(scenario_from(table)) == run_name(scenario_from(named))
+
+
+def test_what_auto_does_not_have_is_refused_where_no_policy_is_named():
+    table = {"run": {"rounds": 5, "seed": 1}, "policy": {"draws": 5}}
+    with pytest.raises(
+        InputError, match=r"^policy.draws is set to 5, and 'auto', the policy where"
+    ):
+        scenario_from(table)
+    table["policy"]["kind"] = "auto"  # whoever names a policy has chosen
+    assert scenario_from(table).policy.draws == 10
 
 
 @pytest.mark.parametrize(

@@ -28,15 +28,14 @@ from fedsched.views.figures import FIGURE_SUFFIXES, save_figure, schedule_figure
 
 __all__ = ["command"]
 
-# What is scheduled without a file: the paper's main setting.
+# What is scheduled without a file: the paper's radio and fleet.
 _PAPER: dict[str, dict[str, Any]] = {
     "run": {"rounds": 4000, "seed": 0},
-    "policy": {"kind": "lyapunov"},
     "uplink": {"bits": float(PAPER_UPLINK.bits)},
 }
-# What --compare runs unless told otherwise: the paper's policies, with each design they can have.
+# What --compare runs unless told otherwise: auto, and the paper's with each design they can have.
 _COMPARED = (
-    "lyapunov:with-replacement,lyapunov:independent,lyapunov:fixed-size,"
+    "auto,lyapunov:with-replacement,lyapunov:independent,lyapunov:fixed-size,"
     "uniform:with-replacement,uniform:fixed-size,full"
 )
 _FIGURE_V = (1.0, 100.0, 1_000.0, 100_000.0)
@@ -64,6 +63,10 @@ _SHORT = {
     "scale-v": ("policy.scale_v", "V = v * 100 / lambda: one v serves every lambda."),
     "candidates": ("policy.candidates", "Devices fedcs considers.  [default: all]"),
     "deadline-s": ("policy.deadline_s", "Of fedcs.  [default: m uploads at 4 bit/s/Hz]"),
+    "computation-s": ("uplink.computation_s", "Computation time a round."),
+    "kappa": ("policy.kappa", "Of auto: mean 1/q that doubles the rounds.  [default: devices]"),
+    "weight-limit": ("policy.weight_limit", "Of auto: no update counts for more."),
+    "budget-mode": ("policy.budget_mode", "Of auto: average or strict."),
     "as-printed": ("policy.as_printed", "Theorem 2 with the paper's ln(2)^2."),
 }
 
@@ -113,8 +116,9 @@ def command(
 ) -> None:  # fmt: skip
     """Schedule without training: who would upload, at what power, and how long it takes.
 
-    SCENARIO is a scenario file; without one it is the paper's main setting, whose defaults are
-    those below. Options set fields of it: --draws 5 is short for --set policy.draws=5.
+    SCENARIO is a scenario file; without one it is the paper's radio and fleet, scheduled by auto,
+    with the defaults below. Options set fields of it: --computation-s 0.5 is short for --set
+    uplink.computation_s=0.5.
     """
     given = _joined(short, settings)
 
@@ -122,8 +126,8 @@ def command(
         named = {f"policy.{name}": value for name, value in policy.items()}
         return load_scenario(scenario or _PAPER, settings={**given, **named})
 
-    asked = case()
-    cases = [asked] if compare is None else [case(**each) for each in _compared(compare)]
+    cases = [case()] if compare is None else [case(**each) for each in _compared(compare)]
+    asked = cases[0]
     channel = make_channel(asked.channel.kind, asked.channel.devices)
     parameters = _parameters(asked)
 
@@ -140,7 +144,7 @@ def command(
         output_path("plot", plot, FIGURE_SUFFIXES)
     reports = [_report(*each, out) for each in zip(cases, airs, strict=True)]
     if plot is not None:
-        save_figure(_figure(case, air), plot)
+        save_figure(_figure(case, air, asked.uplink.budget_w), plot)
     if as_json:
         about = {"channel": asked.channel.kind, "devices": channel.devices, "seed": asked.run.seed}
         print_json({**about, **(reports[0] if compare is None else {"compared": reports})})
@@ -219,7 +223,7 @@ def _report(scenario: Scenario, air: Air, out: str | None) -> dict[str, Any]:
     }
 
 
-def _figure(case: Callable[..., Scenario], air: Callable[[Scenario], Air]) -> Any:
+def _figure(case: Callable[..., Scenario], air: Callable[[Scenario], Air], budget_w: float) -> Any:
     """The paper's figures vary V, then lambda, around the case that was asked for."""
 
     def tally(label: str, **policy: Any) -> ScheduleTally:
@@ -232,7 +236,7 @@ def _figure(case: Callable[..., Scenario], air: Callable[[Scenario], Air]) -> An
         for lam in _FIGURE_LAM
     }
     by_policy["uniform"] = tally("uniform", kind="uniform")
-    return schedule_figure(by_v, by_policy, budget_w=case().uplink.budget_w)
+    return schedule_figure(by_v, by_policy, budget_w=budget_w)
 
 
 def _print(reports: list[dict[str, Any]], title: str) -> None:

@@ -15,7 +15,7 @@ __all__ = ["PolicyOptions"]
 class PolicyOptions:
     """``[policy]``: who takes part. A policy takes the options that its own fields name."""
 
-    kind: str
+    kind: str = "auto"
     draws: int = 10
     design: str = "with-replacement"
     lam: float = 100.0

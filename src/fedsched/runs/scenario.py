@@ -159,7 +159,7 @@ class Scenario:
     """Everything a run depends on."""
 
     run: RunSection
-    policy: PolicySection
+    policy: PolicySection = field(default_factory=PolicySection)
     channel: ChannelSection = field(default_factory=ChannelSection)
     uplink: UplinkSection = field(default_factory=UplinkSection)
     data: DataSection = field(default_factory=DataSection)
@@ -226,13 +226,24 @@ def run_name(scenario: Scenario) -> str:
 
 
 def scenario_from(table: Mapping[str, Any]) -> Scenario:
-    """A scenario from plain values by section.
+    """A scenario from plain values by section; its policy is auto where none is named.
 
     Example:
         >>> scenario_from({"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform"}}).run.seed
         1
+        >>> scenario_from({"run": {"rounds": 5, "seed": 1}}).policy.kind
+        'auto'
     """
-    return _build(Scenario, table, "")
+    found = _build(Scenario, table, "")
+    given = table.get("policy", {})
+    if "kind" not in given:
+        for name in given.keys() - reads_of(found.policy.kind, found.policy.power):
+            raise InputError(
+                f"policy.{name} is set to {shown(given[name])}, and {found.policy.kind!r}, the "
+                f"policy where none is named, has no {name}; name one that has as policy.kind, "
+                "such as lyapunov or uniform"
+            )
+    return found
 
 
 Built = TypeVar("Built")
