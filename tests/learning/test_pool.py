@@ -3,7 +3,6 @@ import signal
 import subprocess
 import sys
 import time
-from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import numpy as np
@@ -105,15 +104,13 @@ def test_a_cohort_left_early_does_not_disturb_the_next(alone, two):
 
 def test_a_worker_that_dies_is_an_error_and_not_a_wait():
     pool = ProcessPool(spec(), 2)
-    name = pool._memory.name
     updates = pool.train_cohort(pool.initial_parameters, range(40), 0)
     next(updates)
     os.kill(pool._workers[1]._process.pid, signal.SIGKILL)
     with pytest.raises(FedschedError, match=r"fedsched-worker-1 ended unexpectedly \(signal 9\)"):
         list(updates)
     assert not any(worker._process.is_alive() for worker in pool._workers)
-    with pytest.raises(FileNotFoundError):
-        SharedMemory(name=name)
+    assert pool._memory.rows.size == 0
     with pytest.raises(FedschedError, match="the training pool is closed"):
         pool.evaluate(np.zeros(6090, np.float32))
     pool.close()
@@ -171,24 +168,28 @@ def running(pid):
     return state != "Z"
 
 
-def attached(name):
-    return Path("/dev/shm", name).exists()
+def files_mapped(pid):
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {line.split(maxsplit=5)[5] for line in lines if "/" in line}
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc")
-def test_workers_and_memory_go_when_the_parent_is_killed(tmp_path):
+def test_workers_go_with_their_parent_and_their_memory_has_no_name(tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(SCRIPT)
     parent = subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
-    name, *workers = parent.stdout.readline().split()
-    assert len(workers) == 2 and all(running(pid) for pid in workers) and attached(name)
+    _, *workers = parent.stdout.readline().split()
+    assert len(workers) == 2 and all(running(pid) for pid in workers)
+    for pid in (parent.pid, *workers):  # memory without a name cannot be left behind
+        assert any("fedsched (deleted)" in name for name in files_mapped(pid))
+        assert not any(name.startswith("/dev/shm/") for name in files_mapped(pid))
     parent.kill()
     parent.communicate()
     deadline = time.monotonic() + 30
-    while any(running(pid) for pid in workers) or attached(name):
-        assert time.monotonic() < deadline, "workers or memory outlive their parent"
+    while any(running(pid) for pid in workers):
+        assert time.monotonic() < deadline, "workers outlive their parent"
         time.sleep(0.05)
 
 

@@ -14,13 +14,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import connection, get_context
-from multiprocessing.shared_memory import SharedMemory
 from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import FedschedError, InputError
+from fedsched.learning.shared_block import SharedBlock
 from fedsched.learning.spec import TrainerSpec
 from fedsched.learning.updates import Evaluation, LocalUpdate, add_up
 
@@ -143,18 +143,19 @@ class ProcessPool(AbstractTrainingPool):
 
     def __init__(self, spec: TrainerSpec, workers: int) -> None:
         self._closed = False
-        self._memory: SharedMemory | None = None
+        self._memory: SharedBlock | None = None
         self._workers = [_Worker(spec, number) for number in range(workers)]
         try:
             replies = [worker.receive() for worker in self._workers]
             (dimension, self._chunks), *_ = replies
             slots = SLOTS_PER_WORKER * workers
-            self._memory = SharedMemory(create=True, size=(1 + slots) * dimension * 4)
-            self._rows = _rows(self._memory, dimension)
+            self._memory = SharedBlock.create(1 + slots, dimension)
+            self._rows = self._memory.rows
             self._slots = range(1, 1 + slots)
             for worker in self._workers:
                 worker.send("attach", self._memory.name, dimension)
                 worker.receive()
+            self._memory.forget_name()
             self._workers[0].send("initial", 1)
             self._workers[0].receive()
             self._initial: NDArray[np.float32] = self._rows[1].copy()
@@ -208,7 +209,6 @@ class ProcessPool(AbstractTrainingPool):
         if self._memory is not None:
             self._rows = np.empty((0, 0), np.float32)  # the block cannot be closed while viewed
             self._memory.close()
-            self._memory.unlink()
 
     def _in_order(
         self, parameters: NDArray[np.float32], commands: Sequence[Command]
@@ -318,12 +318,6 @@ class _Worker:
         )
 
 
-def _rows(memory: SharedMemory, dimension: int) -> NDArray[np.float32]:
-    # The system may round the block up to whole pages.
-    count = memory.size // (dimension * 4)
-    return np.ndarray((count, dimension), np.float32, buffer=memory.buf)
-
-
 def _work(pipe: "connection.Connection[Any, Any]", spec: TrainerSpec) -> None:
     """The worker's side: answer every command with one result until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
@@ -332,8 +326,8 @@ def _work(pipe: "connection.Connection[Any, Any]", spec: TrainerSpec) -> None:
             trainer = spec.build()
             pipe.send((None, (trainer.dimension, trainer.chunks())))
             _, name, dimension = pipe.recv()
-            memory = SharedMemory(name=name)
-            rows = _rows(memory, dimension)
+            memory = SharedBlock.attach(name, dimension)
+            rows = memory.rows
             pipe.send((None, None))
             while True:
                 match pipe.recv():
