@@ -36,7 +36,7 @@ def compared(tmp_path_factory):
     (folder / "base.toml").write_text(SCENARIO)
     names = "lyapunov,best-channel,ocs,power-of-choice,clustered-similarity"
     given = [str(folder / "base.toml"), "--policies", names, "--target", "0.3", "--json",
-             "--out", str(folder / "out"), "--processes", "1"]  # fmt: skip
+             "--out", str(folder / "out"), "--workers", "1"]  # fmt: skip
     done = CliRunner().invoke(command, given, catch_exceptions=False)
     return folder, given, json.loads(done.output)
 
@@ -82,7 +82,7 @@ def test_a_policy_that_fails_is_named_and_the_others_are_compared(fedsched, tmp_
 
     def compare(*policies):
         return fedsched("compare", file, "--policies", ",".join(policies), "--json",
-                        "--out", tmp_path / "out", "--processes", 1)  # fmt: skip
+                        "--out", tmp_path / "out", "--workers", 1)  # fmt: skip
 
     code, out, err = compare("lyapunov", "uniform")
     assert code == 1
@@ -97,7 +97,7 @@ def test_a_policy_that_fails_is_named_and_the_others_are_compared(fedsched, tmp_
 
 def test_each_policy_is_compared_under_each_compressor(compared, tmp_path):
     given = [compared[1][0], "--policies", "uniform,lyapunov", "--compress", "none, 4,dithered-4",
-             "--target", "0.3", "--out", str(tmp_path), "--processes", "1"]  # fmt: skip
+             "--target", "0.3", "--out", str(tmp_path), "--workers", "1"]  # fmt: skip
     done = CliRunner().invoke(command, [*given, "--json"], catch_exceptions=False)
     rows = {(row["policy"], row["compress"]): row for row in json.loads(done.output)["policies"]}
     assert list(rows) == [
@@ -133,7 +133,7 @@ def test_fields_are_set_for_all_policies_with_a_file_and_without(fedsched, tmp_p
     for place, source in (("file", [tmp_path / "base.toml"]), ("built-in", [])):
         code, _, err = fedsched(
             "compare", *source, *small, "--policies", "uniform,best-channel", "--out",
-            tmp_path / place, "--processes", 1,
+            tmp_path / place, "--workers", 1,
         )  # fmt: skip
         assert code == 0, err
         for name in ("uniform", "best-channel"):

@@ -26,7 +26,7 @@ def small(monkeypatch):
 @pytest.mark.usefixtures("small")
 def test_the_demo_trains_compares_draws_and_the_second_time_trains_nothing(fedsched, tmp_path):
     out = tmp_path / "demo"
-    code, shown, err = fedsched("demo", "--out", out, "--processes", 1)
+    code, shown, err = fedsched("demo", "--out", out, "--workers", 1)
     assert (code, err) == (0, "")
     names = {f"{policy}-m{draws}-seed1" for policy in ("uniform", "lyapunov") for draws in DRAWS}
     logs = {name: read_run(out / name) for name in names}
@@ -38,7 +38,7 @@ def test_the_demo_trains_compares_draws_and_the_second_time_trains_nothing(fedsc
     made = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.suffix in
             (".npz", ".arrows", ".json")}  # fmt: skip
     assert len(made) >= 4 * 3
-    code, text, err = fedsched("demo", "--out", out, "--processes", 1, "--json")
+    code, text, err = fedsched("demo", "--out", out, "--workers", 1, "--json")
     assert (code, err) == (0, "")
     assert made == {path: path.stat().st_mtime_ns for path in made}
 
@@ -86,15 +86,15 @@ def test_both_policies_of_the_demo_see_the_same_channel_and_the_papers_airtimes(
 
 @pytest.mark.usefixtures("small")
 def test_runs_that_fail_are_named_once_all_have_ended(fedsched, monkeypatch, tmp_path):
-    def failing(jobs, *, processes, **_):
-        assert processes == 1
+    def failing(jobs, *, workers, **_):
+        assert workers == 1
         for number, job in enumerate(jobs):
             yield Outcome(job=job, failure="it is bad" if number in (0, 3) else None)
         ended.append(len(jobs))
 
     ended = []
     monkeypatch.setattr(output, "run_jobs", failing)
-    code, _, err = fedsched("demo", "--out", tmp_path, "--processes", 1)
+    code, _, err = fedsched("demo", "--out", tmp_path, "--workers", 1)
     assert code == 2
     assert len(ended) == 1
     assert err == (
@@ -106,7 +106,7 @@ def test_runs_that_fail_are_named_once_all_have_ended(fedsched, monkeypatch, tmp
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--processes", "0"], "processes must be a whole number of at least 1, got 0"),
+        (["--workers", "0"], "workers must be a whole number of at least 1, got 0"),
         (["--out", "a-file"], "out: the folder 'a-file' cannot be made"),
     ],
 )

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 
 import pytest
 from click.testing import CliRunner
@@ -24,6 +25,8 @@ def test_a_packed_run_reads_the_same_and_has_no_model(tmp_path):
     assert "not verified: 8 runs without a checksum" in said
     again = pack(tmp_path / "small", "--out", tmp_path / "smaller").output
     assert again.startswith("wrote 8 runs to")  # copies have checksums
+    about = json.loads(pack(tmp_path / "small", "--out", tmp_path / "s", "--json").stdout)
+    assert about["runs"] == sorted(each.name for each in (tmp_path / "runs").iterdir())
     for folder in (tmp_path / "runs").iterdir():
         whole, small = read_run(folder), read_run(tmp_path / "small" / folder.name)
         assert small.table.column_names == whole.table.column_names

@@ -1,3 +1,4 @@
+import json
 import re
 
 from click.testing import CliRunner
@@ -22,6 +23,11 @@ def test_a_page_is_written_and_what_was_left_out_is_said_on_stderr(tmp_path):
     assert result.exit_code == 0, result.output
     assert result.stdout == f"wrote {page}: 4 runs, 4 configurations\n"
     assert re.fullmatch(r"left out: foreign: .*is damaged.*\n", result.stderr)
+    asked = run(tmp_path / "runs", "-o", page, "--json")
+    about = json.loads(asked.stdout)
+    assert (about["out"], about["runs"], about["configurations"]) == (str(page), 4, 4)
+    assert list(about["left_out"]) == ["foreign"]
+    run(tmp_path / "runs", "-o", page, "--target", "0.8", "--title", "A <b>", "--patience", 2)
     text = page.read_text(encoding="utf-8")
     assert "<title>A &lt;b&gt;</title>" in text
     assert "at the first of 2 measurements in a row" in text and '"target":0.8' in text

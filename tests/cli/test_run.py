@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -127,6 +128,10 @@ def test_a_scenario_becomes_a_run_folder_and_a_table(fedsched, scenario, tmp_pat
     assert log.finished
     assert log.rounds == 6
     assert "wrote there" in out
+    about = json.loads(fedsched("run", scenario, "--out", "there", "--workers", 1, "--json")[1])
+    (row,) = about["runs"]
+    assert (about["out"], about["failed"], row["run"], row["rounds"]) == ("there", {}, "uniform", 6)
+    assert row["clock_s"] == row["airtime_s"] + 6 * 1000.0
     on_air_s = log.column("airtime_s").sum()
     for text in ("uniform", f"{on_air_s:.1f}", f"{on_air_s + 6000:.1f}",
                  f"{log.column('test_accuracy')[-1]:.4f}"):  # fmt: skip
@@ -301,7 +306,7 @@ def test_a_run_folder_does_not_go_on_inside_itself_on_a_cluster(fedsched, scenar
     assert fedsched("run", scenario, "--out", "there", "--workers", 1)[0] == 0
     before = sorted((tmp_path / "there").iterdir())
     code, _, err = fedsched("run", "there", "--engine", "ray")
-    assert code == 2 and "goes on where it stands, with the engine local, got 'ray'" in err
+    assert code == 2 and "goes on where it is, with the engine local, got 'ray'" in err
     assert sorted((tmp_path / "there").iterdir()) == before
 
 

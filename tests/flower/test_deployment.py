@@ -132,7 +132,7 @@ def test_the_same_app_runs_in_simulation_and_its_run_is_drawn(tmp_path):
     assert log.column("test_accuracy")[-1] > 0.5
     page = tmp_path / "report.html"
     subprocess.run(
-        [sys.executable, "-m", "fedsched", "report", out.parent, "--output", page],
+        [sys.executable, "-m", "fedsched", "report", out.parent, "--out", page],
         check=True, timeout=PATIENCE_S, capture_output=True,
     )  # fmt: skip
     assert "lyapunov" in page.read_text()

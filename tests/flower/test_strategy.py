@@ -475,7 +475,7 @@ def test_the_worst_average_power_is_over_the_rounds_since_a_device_joined():
 def test_the_report_draws_the_run(tmp_path):
     run(Loopback(4), tmp_path / "run", 4, "lyapunov", fraction_evaluate=0.5)
     page = tmp_path / "page.html"
-    done = CliRunner().invoke(command, [str(tmp_path / "run"), "--output", str(page)])
+    done = CliRunner().invoke(command, [str(tmp_path / "run"), "--out", str(page)])
     assert done.exit_code == 0, done.output
     assert "1 run, 1 configuration" in done.output
     assert "lyapunov" in page.read_text()

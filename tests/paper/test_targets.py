@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import json
 import math
 import shutil
 import tomllib
@@ -92,7 +93,10 @@ def test_the_title_says_how_many_seeds_there_are_not_how_many_were_asked_for(rep
 def test_nothing_is_run_twice(reproduced):
     before = {path: path.stat().st_mtime_ns for path in reproduced.glob("runs/*/model.npz")}
     arguments = ["rounds", "--scale", "smoke", "--out", str(reproduced), "--workers", "1"]
-    assert CliRunner().invoke(command, arguments, catch_exceptions=False).exit_code == 0
+    done = CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False)
+    about = json.loads(done.stdout)
+    assert about["pictures"] == {"rounds": str(reproduced / "rounds" / "figure.png")}
+    assert about["runs"] == 6
     assert before == {path: path.stat().st_mtime_ns for path in reproduced.glob("runs/*/model.npz")}
     assert len(before) == 72
 

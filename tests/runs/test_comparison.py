@@ -21,9 +21,7 @@ def rows(log):
 def test_every_policy_is_the_run_it_would_be_alone_whatever_the_processes(tmp_path):
     names = ["uniform", "lyapunov"]
     logs = fedsched.compare(TABLE, names, tmp_path / "one", settings={"run.rounds": 2})
-    beside = fedsched.compare(
-        TABLE, names, tmp_path / "two", settings={"run.rounds": 2}, processes=2
-    )
+    beside = fedsched.compare(TABLE, names, tmp_path / "two", settings={"run.rounds": 2}, workers=2)
     alone = fedsched.run(
         fedsched.load_scenario(TABLE, settings={"run.rounds": 2}), tmp_path / "alone"
     )
@@ -53,11 +51,11 @@ def test_bad_names_are_refused_before_anything_is_made(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_run_that_fails_is_named(tmp_path, processes):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_that_fails_is_named(tmp_path, workers):
     settings = {"policy.qmin": 0.9}  # more than lyapunov can give everybody
     with pytest.raises(FedschedError, match=r"lyapunov.*floor \(qmin\) 0.9 asks too much"):
         fedsched.compare(
-            TABLE, ["lyapunov", "uniform"], tmp_path, settings=settings, processes=processes
+            TABLE, ["lyapunov", "uniform"], tmp_path, settings=settings, workers=workers
         )
     assert fedsched.read_run(tmp_path / "uniform").rounds == 3

@@ -37,14 +37,14 @@ def three(tmp_path):
 
 
 def test_what_no_engine_can_do_is_refused(three):
-    with pytest.raises(InputError, match="processes must be a whole number of at least 1, got 0"):
-        run_jobs(three, processes=0)
+    with pytest.raises(InputError, match="workers must be a whole number of at least 1, got 0"):
+        run_jobs(three, workers=0)
     with pytest.raises(UnknownNameError, match="engine: 'rey' is not known; did you mean 'ray'"):
         run_jobs(three, engine="rey")
 
 
 def test_a_failing_run_is_told_of_in_a_sentence_and_stops_nothing_else(three):
-    outcomes = {outcome.job.name: outcome.failure for outcome in run_jobs(three, processes=1)}
+    outcomes = {outcome.job.name: outcome.failure for outcome in run_jobs(three, workers=1)}
     assert outcomes.keys() == {"first", "second", "third"}
     assert outcomes["first"] is outcomes["third"] is None
     assert outcomes["second"].startswith("out: the folder")
@@ -57,7 +57,7 @@ def test_a_failing_run_is_told_of_in_a_sentence_and_stops_nothing_else(three):
 
 def test_whoever_stops_listening_does_not_wait_for_runs_not_yet_begun(tmp_path):
     jobs = [job(tmp_path, f"run-{number}", rounds=60) for number in range(12)]
-    running = run_jobs(jobs, processes=1)
+    running = run_jobs(jobs, workers=1)
     assert next(running).failure is None
     running.close()
     begun = [each for each in jobs if each.folder.exists()]
@@ -75,7 +75,7 @@ def test_a_process_that_dies_takes_no_other_run_with_it(tmp_path, monkeypatch):
         scenario=dataclasses.replace(good.scenario, training=training),
         folder=tmp_path / "bad",
     )
-    outcomes = {each.job.name: each.failure for each in run_jobs([deadly, good], processes=1)}
+    outcomes = {each.job.name: each.failure for each in run_jobs([deadly, good], workers=1)}
     assert outcomes["good"] is None
     assert "its process was lost 3 times with no checkpoint in between" in outcomes["bad"]
 

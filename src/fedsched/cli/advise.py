@@ -9,7 +9,7 @@ import click
 
 from fedsched.analysis.arrival import IN_A_ROW, InARow
 from fedsched.checks import positive_number, whole_number
-from fedsched.cli.options import set_option
+from fedsched.cli.options import json_option, set_option
 from fedsched.cli.output import print_json, print_table, track
 from fedsched.errors import InputError
 from fedsched.files import output_path
@@ -54,7 +54,7 @@ __all__ = ["command"]
 )
 @set_option
 @click.option("--plot", metavar="FILE", help=f"Draw the trade-off: {', '.join(FIGURE_SUFFIXES)}.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def command(
     scenario: tuple[str, ...], rounds: int, computation_s: float | None, step: str,
     weight: float | None, top: int, compare: tuple[str, ...], target: float,

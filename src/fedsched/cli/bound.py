@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
+from fedsched.cli.options import json_option
 from fedsched.cli.output import print_json, print_table
 from fedsched.files import output_path
 from fedsched.views.figures import FIGURE_SUFFIXES, save_figure
@@ -27,7 +28,7 @@ __all__ = ["command"]
 )
 @click.option("--devices", default=10, help="Devices on which L and nu^2 are estimated.")
 @click.option("--plot", metavar="FILE", help=f"Draw it: {', '.join(FIGURE_SUFFIXES)}.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def command(
     run: str | None,
     counterexample: bool,

@@ -1,14 +1,12 @@
 """``fedsched compare``: policies on one scenario and the same channel draws."""
 
-import os
 import time
 from typing import Any
 
 import click
 
 from fedsched.analysis.comparison import comparison_row
-from fedsched.checks import whole_number
-from fedsched.cli.options import set_option
+from fedsched.cli.options import json_option, out_option, set_option, workers_option
 from fedsched.cli.output import end_with, print_json, print_table, run_each
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.files import output_folder
@@ -48,12 +46,12 @@ def _built_in(scale: str) -> dict[str, Any]:
 @click.option("--compress", metavar="NAME,...", help="none,4,3: each policy with each of them.")
 @click.option("--power", help="queue or constant, for all.  [default: each policy's own]")
 @set_option
-@click.option("--out", default="compare", metavar="DIR", help="Folder for runs and the report.")
-@click.option("--processes", default=min(2, os.cpu_count() or 1), help="Runs side by side.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@out_option("Folder for runs and the report.", default="compare")
+@workers_option()
+@json_option
 def command(
     scenario: str | None, scale: str | None, policies: str | None, target: float | None,
-    aggregator: str | None, compress: str | None, power: str | None, out: str, processes: int,
+    aggregator: str | None, compress: str | None, power: str | None, out: str, workers: int,
     as_json: bool, settings: dict[str, Any],
 ) -> None:  # fmt: skip
     """Train with every policy on the same data and channel draws, and compare the clocks.
@@ -63,7 +61,6 @@ def command(
     is done twice.
     """
     began = time.perf_counter()
-    whole_number("processes", processes)
     if scenario is not None and scale is not None:
         raise InputError(
             f"scale = {scale!r} is for the built-in scenario, and {scenario!r} has rounds of its "
@@ -89,7 +86,7 @@ def command(
     scenarios = comparison_scenarios(base, names, settings, compressors)
     folder = output_folder("out", out)
     jobs = comparison_jobs(scenarios, folder, tagged=compressors is not None)
-    failed = run_each(jobs, processes=processes)
+    failed = run_each(jobs, workers=workers)
     done = [job for job in jobs if job.name not in failed]
     if not done:
         end_with(failed)

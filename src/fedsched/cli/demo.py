@@ -1,6 +1,5 @@
 """``fedsched demo``: the main result in a minute, on the digits that come with scikit-learn."""
 
-import os
 import time
 from statistics import fmean
 from typing import Any
@@ -10,7 +9,7 @@ import click
 from fedsched.analysis.arrival import ACCURACY, IN_A_ROW
 from fedsched.analysis.curves import curve_of
 from fedsched.analysis.speedup import speedup
-from fedsched.checks import whole_number
+from fedsched.cli.options import json_option, out_option, workers_option
 from fedsched.cli.output import print_json, print_table, run_all
 from fedsched.files import output_folder
 from fedsched.runs.engines import Job
@@ -49,16 +48,15 @@ def demo_scenario(policy: str, draws: int, seed: int) -> Scenario:
 
 
 @click.command("demo", context_settings={"show_default": True})
-@click.option("--out", default="demo", metavar="DIR", help="Folder for runs and the picture.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--processes", default=min(2, os.cpu_count() or 1), help="Runs side by side.")
-def command(out: str, as_json: bool, processes: int) -> None:
+@out_option("Folder for runs and the picture.", default="demo")
+@workers_option()
+@json_option
+def command(out: str, as_json: bool, workers: int) -> None:
     """Train lyapunov and uniform on digits, on the same channel draws, and compare the clocks.
 
     Running it again uses what is there; nothing finished is done twice.
     """
     began = time.perf_counter()
-    whole_number("processes", processes)
     folder = output_folder("out", out)
     jobs = [
         Job(
@@ -70,7 +68,7 @@ def command(out: str, as_json: bool, processes: int) -> None:
         for policy in ("uniform", "lyapunov")
         for seed in SEEDS
     ]
-    run_all(jobs, processes=processes)
+    run_all(jobs, workers=workers)
     logs = {job.name: read_run(job.folder) for job in jobs}
     rows = [_row(logs, policy, draws) for draws in DRAWS for policy in ("uniform", "lyapunov")]
     gains = {str(draws): _speedup(rows, draws) for draws in DRAWS}

@@ -172,25 +172,23 @@ def grid_progress(jobs: Sequence[Job]) -> Iterator[None]:
 
 
 def run_each(
-    jobs: Sequence[Job], *, engine: str = "local", processes: int = 1, address: str | None = None
+    jobs: Sequence[Job], *, engine: str = "local", workers: int = 1, address: str | None = None
 ) -> dict[str, str]:
     """Run jobs to their ends, with progress; those that failed by name, with a sentence each."""
-    outcomes = _outcomes(jobs, engine, processes, address)
+    outcomes = _outcomes(jobs, engine, workers, address)
     return {each.job.name: each.failure for each in outcomes if each.failure is not None}
 
 
 def run_all(
-    jobs: Sequence[Job], *, engine: str = "local", processes: int = 1, address: str | None = None
+    jobs: Sequence[Job], *, engine: str = "local", workers: int = 1, address: str | None = None
 ) -> None:
     """The same where all are needed: refuse to go on if any failed, once the others are done."""
-    check_failures(_outcomes(jobs, engine, processes, address))
+    check_failures(_outcomes(jobs, engine, workers, address))
 
 
-def _outcomes(
-    jobs: Sequence[Job], engine: str, processes: int, address: str | None
-) -> list[Outcome]:
+def _outcomes(jobs: Sequence[Job], engine: str, workers: int, address: str | None) -> list[Outcome]:
     with grid_progress(jobs):
-        return list(run_jobs(jobs, engine=engine, processes=processes, address=address))
+        return list(run_jobs(jobs, engine=engine, workers=workers, address=address))
 
 
 def end_with(failed: Mapping[str, str]) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 import click
 
 from fedsched.analysis.collect import find_runs
+from fedsched.cli.options import json_option, out_option
+from fedsched.cli.output import print_json
 from fedsched.errors import InputError
 from fedsched.files import output_folder
 from fedsched.runs.checkpoint import rounds_done
@@ -18,15 +20,16 @@ __all__ = ["command"]
 
 @click.command("pack", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, metavar="RUNS...")
-@click.option("--out", required=True, metavar="DIR", help="One folder in it for each run.")
+@out_option("One folder in it for each run.", required=True)
 @click.option(
     "--resumable", is_flag=True, help="Of a run that is not finished, keep the last checkpoint too."
 )
-def command(runs: tuple[str, ...], out: str, resumable: bool) -> None:
+@json_option
+def command(runs: tuple[str, ...], out: str, resumable: bool, as_json: bool) -> None:
     """Copy RUNS, run folders or folders that hold them, without checkpoints and models.
 
     What is left, the manifest and the compressed log, is all that `fedsched report` and `reproduce
-    --draw` read. With --resumable, `fedsched run` on the copy goes on where the run stood, on
+    --draw` read. With --resumable, `fedsched run` on the copy goes on where the run ended, on
     whatever machine it is.
     """
     found = find_runs(runs, without=Path(out) if out else None)
@@ -49,6 +52,10 @@ def command(runs: tuple[str, ...], out: str, resumable: bool) -> None:
     if bare := sum(not run.log.verified for run in found.runs):
         why = "of an earlier version, or before their first checkpoint"
         click.echo(f"not verified: {bare} runs without a checksum ({why})", err=True)
+    if as_json:
+        left_out = {each.name: each.reason for each in found.left_out}
+        print_json({"out": out, "runs": sorted(names), "bytes": size, "left_out": left_out})
+        return
     click.echo(f"wrote {len(found.runs)} runs to {out}, {size / 1e6:.1f} MB there in all")
 
 

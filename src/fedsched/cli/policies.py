@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from fedsched.cli.options import json_option
 from fedsched.cli.output import print_json, print_table
 from fedsched.policies import Need, policy_info, policy_names
 
@@ -11,7 +12,7 @@ __all__ = ["command"]
 
 
 @click.command("policies")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def command(as_json: bool) -> None:
     """List every policy, those of installed plug-ins included."""
     rows = [_row(name) for name in policy_names()]

@@ -3,6 +3,8 @@
 import click
 
 from fedsched.analysis.arrival import IN_A_ROW, PROTOCOLS, arrival_protocol
+from fedsched.cli.options import json_option, out_option
+from fedsched.cli.output import print_json
 from fedsched.views.report import write_report
 
 __all__ = ["command"]
@@ -10,7 +12,7 @@ __all__ = ["command"]
 
 @click.command("report", context_settings={"show_default": True})
 @click.argument("runs", nargs=-1, required=True, metavar="RUNS...")
-@click.option("-o", "--output", default="report.html", metavar="FILE", help="The page.")
+@out_option("The page.", metavar="FILE", default="report.html")
 @click.option(
     "--target",
     type=float,
@@ -24,14 +26,11 @@ __all__ = ["command"]
     "--patience", default=IN_A_ROW.patience, help="Measurements a crossing must last, in a row."
 )
 @click.option("--title", default="Time to accuracy", help="Heading of the page.")
+@json_option
 def command(
-    runs: tuple[str, ...],
-    output: str,
-    target: float | None,
-    protocol: str,
-    patience: int,
-    title: str,
-) -> None:
+    runs: tuple[str, ...], out: str, target: float | None, protocol: str, patience: int,
+    title: str, as_json: bool,
+) -> None:  # fmt: skip
     """Write one page about RUNS: run folders, or folders that hold them at any depth.
 
     It needs no network and opens in any browser: sliders for computation time and target accuracy
@@ -39,9 +38,16 @@ def command(
     left out.
     """
     chosen = arrival_protocol(protocol, patience=patience)
-    report = write_report(runs, output, target=target, protocol=chosen, title=title)
+    report = write_report(runs, out, target=target, protocol=chosen, title=title)
     for each in report.left_out:
         click.echo(f"left out: {each.name}: {each.reason}", err=True)
+    if as_json:
+        left_out = {each.name: each.reason for each in report.left_out}
+        print_json(
+            {"out": str(report.path), "runs": report.runs,
+             "configurations": report.configurations, "left_out": left_out}
+        )  # fmt: skip
+        return
     counted = f"{report.runs} run{'s' if report.runs != 1 else ''}"
     many = report.configurations != 1
     click.echo(f"wrote {report.path}: {counted}, {report.configurations} configuration{'s' * many}")

@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,13 +11,13 @@ import click
 
 from fedsched.analysis.curves import curve_of
 from fedsched.analysis.groups import group_runs
-from fedsched.checks import whole_number
-from fedsched.cli.output import run_all, track
+from fedsched.cli.options import engine_options, json_option, out_option, workers_option
+from fedsched.cli.output import print_json, run_all, track
 from fedsched.errors import InputError, UnknownNameError, require
 from fedsched.files import atomic_path, output_folder
 from fedsched.paper.scales import SCALES, Scale, make_scale
 from fedsched.paper.targets import TARGETS, Product
-from fedsched.runs.engines import ENGINES, Job, check_engine
+from fedsched.runs.engines import Job, check_engine
 from fedsched.runs.manifest import MANIFEST
 from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, run_name
@@ -37,20 +36,20 @@ _FIRST_CHANNEL = "heterogeneous"  # over which most targets run
 @click.option(
     "--dataset", help="digits or cifar10.  [default: cifar10 at scale paper, else digits]"
 )
-@click.option("--out", default="reproduction", metavar="DIR", help="Runs, figures and numbers.")
-@click.option("--workers", default=min(2, os.cpu_count() or 1), help="Runs side by side.")
-@click.option("--engine", default="local", help=f"Where runs happen: {', '.join(ENGINES)}.")
-@click.option("--address", help="Ray cluster to join, for instance auto.")
+@out_option("Runs, figures and numbers.", default="reproduction")
+@workers_option()
+@engine_options
 @click.option("--seeds", metavar="LIST", help="For instance 1 or 1,2,3.  [default: the scale's]")
 @click.option(
     "--target", "accuracy", type=float,
     help="Test accuracy asked for in figures and numbers, which then have a folder of their own.  "
     "[default: the scale's, by alpha]",
 )  # fmt: skip
-@click.option("--draw", is_flag=True, help="Run nothing; draw from the runs in DIR as they stand.")
+@click.option("--draw", is_flag=True, help="Run nothing; draw from the runs in DIR as they are.")
+@json_option
 def command(
     target: str, scale: str, dataset: str | None, out: str, workers: int, engine: str,
-    address: str | None, seeds: str | None, accuracy: float | None, draw: bool,
+    address: str | None, seeds: str | None, accuracy: float | None, draw: bool, as_json: bool,
 ) -> None:  # fmt: skip
     r"""Run what the figure or table TARGET of the paper needs, and draw it.
 
@@ -59,7 +58,6 @@ def command(
     data-heterogeneity, rounds, homogeneous, effect-of-v, device-statistics, or all.
     Runs are shared between targets and never done twice.
     """
-    whole_number("workers", workers)
     check_engine(engine, address)
     if target != "all" and target not in TARGETS:
         raise UnknownNameError("target", target, (*TARGETS, "all"))
@@ -70,20 +68,7 @@ def command(
     chosen = list(TARGETS.values()) if target == "all" else [TARGETS[target]]
     began, folder = time.perf_counter(), Path(out)
     names = {each.name: [run_name(s) for s in each.scenarios(size)] for each in chosen}
-    jobs = list(
-        {
-            run_name(scenario): _job(scenario, folder / "runs")
-            for each in chosen
-            for scenario in each.scenarios(size)
-        }.values()
-    )
-    # Those that may take over another's training last, and among equals the longest first.
-    jobs.sort(
-        key=lambda job: (
-            job.training_of is not None,
-            -job.scenario.run.rounds * job.scenario.policy.draws,
-        )
-    )
+    jobs = _jobs([scenario for each in chosen for scenario in each.scenarios(size)], folder)
     logs = {}
     if draw:
         logs = _measured(jobs)
@@ -95,18 +80,39 @@ def command(
             )
     output_folder("out", out)  # made only now: where there is nothing to draw, nothing is left
     if not draw:
-        run_all(jobs, engine=engine, processes=workers, address=address)
+        run_all(jobs, engine=engine, workers=workers, address=address)
         logs = {job.name: read_run(job.folder) for job in jobs}
+    pictures: dict[str, str | None] = {}
     for each in track(chosen, total=len(chosen), label="drawing"):
         groups = group_runs(logs[name] for name in names[each.name] if name in logs)
         if names[each.name] and not groups:
-            click.echo(f"{each.name}: none of its {len(names[each.name])} runs is in {folder}")
+            missing = f"{each.name}: none of its {len(names[each.name])} runs is in {folder}"
+            click.echo(missing, err=as_json)
+            pictures[each.name] = None
             continue
         # Another accuracy has a folder of its own: the paper's figure stays as it is.
         place = each.name if accuracy is None else f"{each.name}-to-{accuracy:g}"
         written = _write(folder / place, each.make(shown, groups), each.tables(size))
-        click.echo(f"{each.name}: {each.about} -> {written}")
-    click.echo(f"{len(logs)} runs, {time.perf_counter() - began:.0f} s, in {folder}")
+        pictures[each.name] = str(written)
+        if not as_json:
+            click.echo(f"{each.name}: {each.about} -> {written}")
+    seconds = time.perf_counter() - began
+    if as_json:
+        print_json({"out": out, "runs": len(logs), "pictures": pictures, "seconds": seconds})
+        return
+    click.echo(f"{len(logs)} runs, {seconds:.0f} s, in {folder}")
+
+
+def _jobs(scenarios: Sequence[Scenario], folder: Path) -> list[Job]:
+    """A run for each, once: the longest first, those that may take over another's training last."""
+    jobs = {run_name(scenario): _job(scenario, folder / "runs") for scenario in scenarios}
+    return sorted(
+        jobs.values(),
+        key=lambda job: (
+            job.training_of is not None,
+            -job.scenario.run.rounds * job.scenario.policy.draws,
+        ),
+    )
 
 
 def _job(scenario: Scenario, runs: Path) -> Job:

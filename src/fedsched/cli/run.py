@@ -1,19 +1,23 @@
 """``fedsched run``: a scenario file becomes a run folder, or a folder of them."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import click
 
 from fedsched.analysis.curves import training_loss
-from fedsched.checks import whole_number
-from fedsched.cli.options import set_option
-from fedsched.cli.output import end_with, live_progress, print_table, run_each
+from fedsched.cli.options import (
+    engine_options,
+    json_option,
+    out_option,
+    set_option,
+    workers_option,
+)
+from fedsched.cli.output import end_with, live_progress, print_json, print_table, run_each
 from fedsched.clock import elapsed_s
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.files import output_folder
-from fedsched.runs.engines import ENGINES, Job, check_engine
+from fedsched.runs.engines import Job, check_engine
 from fedsched.runs.manifest import MANIFEST, read_manifest
 from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, run_name
@@ -26,99 +30,101 @@ _LOGS = ("tensorboard",)
 
 @click.command("run", context_settings={"show_default": True})
 @click.argument("scenario")
-@click.option(
-    "--out",
-    metavar="DIR",
-    help="Run folder; run again to resume.  [default: SCENARIO, if that is a run folder]",
-)
-@click.option(
-    "--workers",
-    default=min(2, os.cpu_count() or 1),
-    help="Processes: that train the devices of one run, or runs of a sweep side by side.",
-)
+@out_option("Run folder; run again to resume.  [default: SCENARIO, if that is a run folder]")
+@workers_option("Processes: that train the devices of one run, or runs of a sweep side by side.")
 @set_option
 @click.option("--device", default="cpu", help="cpu or cuda.")
-@click.option("--engine", default="local", help=f"Where a sweep runs: {', '.join(ENGINES)}.")
-@click.option("--address", help="Ray cluster to join, for instance auto.")
+@engine_options
 @click.option(
     "--training-of",
     metavar="RUN",
     help="Folder of a run with the same cohorts over another channel: take its training over.",
 )
 @click.option("--log", help=f"Also log the rounds, live, for: {', '.join(_LOGS)}.")
+@json_option
 def command(
-    scenario: str,
-    out: str | None,
-    workers: int,
-    device: str,
-    engine: str,
-    address: str | None,
-    training_of: str | None,
-    log: str | None,
-    settings: dict[str, Any],
-) -> None:
+    scenario: str, out: str | None, workers: int, device: str, engine: str, address: str | None,
+    training_of: str | None, log: str | None, as_json: bool, settings: dict[str, Any],
+) -> None:  # fmt: skip
     """Train what the file SCENARIO describes, under the radio clock.
 
     One run goes into DIR; a file with a [sweep] makes a folder in DIR for each of its runs. Run it
-    again and finished runs are passed over, others go on from where they stand. Whatever the
+    again and finished runs are passed over, others go on from their last checkpoint. Whatever the
     number of workers and interruptions, logs and models come out the same to the bit. In place of
     a file, SCENARIO may be a run folder, which knows its own: the run there goes on.
     """
-    whole_number("workers", workers)
     check_engine(engine, address)
     if log not in (None, *_LOGS):
         raise UnknownNameError("log", str(log), _LOGS)
-    scenarios, alone = _scenarios(scenario, settings)
-    if out is None:
-        if not Path(scenario).is_dir():
-            raise InputError(
-                f"out is missing: name the folder that the run of {scenario!r} goes into with --out"
-            )
-        if engine != "local":
-            raise InputError(
-                f"engine: the run in {scenario!r} goes on where it stands, with the engine local, "
-                f"got {engine!r}; name a scenario file and --out for a cluster"
-            )
-        out = scenario
-    if training_of is not None and not (alone and engine == "local"):
-        raise InputError(
-            f"training_of: {training_of!r} is the training of one run, and {scenario!r} makes "
-            f"{len(scenarios)} with the engine {engine}; use it with a scenario without a sweep "
-            "and the engine local"
-        )
-    if training_of is not None:
-        read_manifest(Path(training_of))  # also where the run has begun and needs it no more
-    place = output_folder("out", out)
-    if alone and engine == "local":
-        # Torch and the data are loaded only once the scenario is known to be sound.
-        from fedsched.runs.experiment import run
-
-        only = scenarios[0]
-        label = f"{only.policy.kind}, m = {only.policy.draws}"
-        with live_progress(label, place) as progress:
-            done = run(
-                only, place, workers=workers, torch_device=device, progress=progress,
-                tensorboard=log == "tensorboard", training_of=training_of,
-            )  # fmt: skip
-        _print(scenario, {only.policy.kind: (only, done)})
-        click.echo(f"wrote {out}")
-        return
+    scenarios, single = _scenarios(scenario, settings)
+    here = single and engine == "local"  # in this process, with workers for its devices
+    _check_training(training_of, scenario, len(scenarios), engine, here)
+    place = output_folder("out", _folder(scenario, engine) if out is None else out)
+    names = [each.policy.kind if here else run_name(each) for each in scenarios]
     jobs = [
         Job(
-            name=run_name(each),
+            name=name,
             scenario=each,
-            folder=place if alone else place / run_name(each),
+            folder=place if single else place / name,
             device=device,
             tensorboard=log == "tensorboard",
+            training_of=None if training_of is None else Path(training_of),
         )
-        for each in scenarios
+        for name, each in zip(names, scenarios, strict=True)
     ]
-    failed = run_each(jobs, engine=engine, processes=workers, address=address)
-    ended = [job for job in jobs if job.name not in failed]
-    runs = {job.name: (job.scenario, read_run(job.folder)) for job in ended}
-    _print(scenario, runs)
-    click.echo(f"wrote {len(runs)} of {len(jobs)} runs to {out}")
+    failed = {}
+    if here:
+        _train(jobs[0], workers)
+    else:
+        failed = run_each(jobs, engine=engine, workers=workers, address=address)
+    rows = [_row(job, read_run(job.folder)) for job in jobs if job.name not in failed]
+    if as_json:
+        print_json({"out": str(place), "runs": rows, "failed": failed})
+    else:
+        _print(scenario, rows)
+        counted = "" if here else f"{len(rows)} of {len(jobs)} runs to "
+        click.echo(f"wrote {counted}{place}")
     end_with(failed)
+
+
+def _train(job: Job, workers: int) -> None:
+    # Torch and the data are loaded only once the scenario is known to be sound.
+    from fedsched.runs.experiment import run
+
+    policy = job.scenario.policy
+    with live_progress(f"{policy.kind}, m = {policy.draws}", job.folder) as progress:
+        run(
+            job.scenario, job.folder, workers=workers, torch_device=job.device, progress=progress,
+            tensorboard=job.tensorboard, training_of=job.training_of,
+        )  # fmt: skip
+
+
+def _folder(scenario: str, engine: str) -> str:
+    """Where a run goes whose command names no folder: on in its own."""
+    if not Path(scenario).is_dir():
+        raise InputError(
+            f"out is missing: name the folder that the run of {scenario!r} goes into with --out"
+        )
+    if engine != "local":
+        raise InputError(
+            f"engine: the run in {scenario!r} goes on where it is, with the engine local, "
+            f"got {engine!r}; name a scenario file and --out for a cluster"
+        )
+    return scenario
+
+
+def _check_training(
+    training_of: str | None, scenario: str, runs: int, engine: str, here: bool
+) -> None:
+    if training_of is None:
+        return
+    if not here:
+        raise InputError(
+            f"training_of: {training_of!r} is the training of one run, and {scenario!r} makes "
+            f"{runs} with the engine {engine}; use it with a scenario without a sweep and the "
+            "engine local"
+        )
+    read_manifest(Path(training_of))  # also where the run has begun and needs it no more
 
 
 def _scenarios(path: str, settings: Settings) -> tuple[list[Scenario], bool]:
@@ -135,22 +141,36 @@ def _scenarios(path: str, settings: Settings) -> tuple[list[Scenario], bool]:
     return [load_scenario(read_manifest(folder)["scenario"], settings=settings)], True
 
 
-def _print(title: str, runs: dict[str, tuple[Scenario, RunLog]]) -> None:
-    rows = []
-    for name, (scenario, log) in runs.items():
-        accuracy = log.column("test_accuracy")
-        loss = training_loss(log).value
-        on_air_s = float(log.column("airtime_s").sum())
-        rows.append(
-            [
-                name + (" (biased)" if log.manifest.get("biased") else ""),
-                str(log.rounds),
-                f"{on_air_s:.1f}",
-                f"{elapsed_s(on_air_s, log.rounds, scenario.uplink.computation_s):.1f}",
-                f"{accuracy[-1]:.4f}",
-                f"{accuracy[accuracy == accuracy].max():.4f}",
-                f"{loss[-1]:.4f}" if len(loss) else "-",
-            ]
-        )
+def _row(job: Job, log: RunLog) -> dict[str, Any]:
+    accuracy = log.column("test_accuracy")
+    loss = training_loss(log).value
+    on_air_s = float(log.column("airtime_s").sum())
+    computation_s = job.scenario.uplink.computation_s
+    return {
+        "run": job.name,
+        "folder": str(job.folder),
+        "biased": bool(log.manifest.get("biased")),
+        "rounds": log.rounds,
+        "airtime_s": on_air_s,
+        "clock_s": elapsed_s(on_air_s, log.rounds, computation_s),
+        "final_accuracy": float(accuracy[-1]),
+        "best_accuracy": float(accuracy[accuracy == accuracy].max()),
+        "training_loss": float(loss[-1]) if len(loss) else None,
+    }
+
+
+def _print(title: str, rows: list[dict[str, Any]]) -> None:
     header = ["run", "rounds", "airtime s", "clock s", "test accuracy", "best", "train loss"]
-    print_table(title, header, rows)
+    table = [
+        [
+            row["run"] + (" (biased)" if row["biased"] else ""),
+            str(row["rounds"]),
+            f"{row['airtime_s']:.1f}",
+            f"{row['clock_s']:.1f}",
+            f"{row['final_accuracy']:.4f}",
+            f"{row['best_accuracy']:.4f}",
+            "-" if row["training_loss"] is None else f"{row['training_loss']:.4f}",
+        ]
+        for row in rows
+    ]
+    print_table(title, header, table)

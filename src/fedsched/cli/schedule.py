@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fedsched.analysis.tally import ScheduleTally
-from fedsched.cli.options import set_option
+from fedsched.cli.options import json_option, out_option, set_option
 from fedsched.cli.output import print_json, print_table, track
 from fedsched.errors import InputError
 from fedsched.files import output_path
@@ -103,13 +103,13 @@ def _types(hint: Any) -> tuple[type, ...]:
     metavar="[POLICY[:DESIGN],...]",
     help="Run several policies over the same channel draws, side by side.",
 )
-@click.option("--out", metavar="FILE", help=f"Write every round and device: {', '.join(SUFFIXES)}.")
+@out_option(f"Write every round and device: {', '.join(SUFFIXES)}.", metavar="FILE")
 @click.option(
     "--plot",
     metavar="FILE",
     help=f"Draw the paper's scheduling figures: {', '.join(FIGURE_SUFFIXES)}.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def command(
     scenario: str | None, settings: dict[str, Any], compare: str | None, out: str | None,
     plot: str | None, as_json: bool, **short: Any,

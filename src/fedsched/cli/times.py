@@ -21,6 +21,7 @@ from fedsched.analysis.groups import group_runs
 from fedsched.analysis.speedup import Speedup
 from fedsched.analysis.times import Row, times_to_targets
 from fedsched.checks import positive_number
+from fedsched.cli.options import json_option
 from fedsched.cli.output import print_json, print_table
 from fedsched.errors import InputError
 from fedsched.runs.runlog import RunLog
@@ -49,7 +50,7 @@ __all__ = ["command"]
 )
 @click.option("--by-seed", is_flag=True, help="A row for each run, not for each configuration.")
 @click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def command(
     runs: tuple[str, ...], targets: str | None, losses: str | None, computation_s: float | None,
     protocol: str, patience: int, against: str | None, by_seed: bool, markdown: bool, as_json: bool,

@@ -22,7 +22,7 @@ def compare(
     out: str | Path,
     *,
     settings: Settings = NO_SETTINGS,
-    processes: int = 1,
+    workers: int = 1,
 ) -> dict[str, RunLog]:
     """Train a scenario with each of the policies, on the same data and channel draws.
 
@@ -35,19 +35,19 @@ def compare(
         policies: names, as ``fedsched policies`` lists them, or import paths of classes.
         out: a folder, in which every policy gets a run folder of its own.
         settings: values by dotted names that take the place of those in the scenario.
-        processes: runs side by side. More than one are processes of their own, which a script
+        workers: runs side by side. More than one are processes of their own, which a script
             must start under ``if __name__ == "__main__"``.
 
     Returns:
         The logs by policy, in the order of the policies.
     """
-    whole_number("processes", processes)
+    whole_number("workers", workers)
     jobs = comparison_jobs(comparison_scenarios(scenario, policies, settings), Path(out))
     output_folder("out", str(out))
-    if processes == 1:
+    if workers == 1:
         outcomes = [_run_here(job) for job in jobs]
     else:
-        outcomes = list(run_jobs(jobs, processes=processes))
+        outcomes = list(run_jobs(jobs, workers=workers))
     check_failures(outcomes)
     return {job.name: read_run(job.folder) for job in jobs}
 

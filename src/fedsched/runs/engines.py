@@ -74,7 +74,7 @@ def check_failures(outcomes: Sequence[Outcome]) -> None:
 
 
 def run_jobs(
-    jobs: Sequence[Job], *, engine: str = "local", processes: int = 1, address: str | None = None
+    jobs: Sequence[Job], *, engine: str = "local", workers: int = 1, address: str | None = None
 ) -> Iterator[Outcome]:
     """Run jobs side by side and tell of each as it ends.
 
@@ -84,13 +84,13 @@ def run_jobs(
     Args:
         jobs: what to run.
         engine: "local" for processes of this machine, "ray" for a Ray cluster.
-        processes: how many at a time; a Ray cluster decides by itself.
+        workers: how many at a time; a Ray cluster decides by itself.
         address: of the Ray cluster; None starts one on this machine, unless RAY_ADDRESS is set.
             Workers need this package and the same folders under the same names.
     """
     check_engine(engine, address)
-    whole_number("processes", processes)
-    return _on_ray(jobs, address) if engine == "ray" else _locally(jobs, processes)
+    whole_number("workers", workers)
+    return _on_ray(jobs, address) if engine == "ray" else _locally(jobs, workers)
 
 
 def _run(job: Job, wait_s: float = 0.0) -> str | None:
@@ -116,14 +116,14 @@ def _run(job: Job, wait_s: float = 0.0) -> str | None:
     return None
 
 
-def _locally(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
+def _locally(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
     # A pool for each process, so that one that is killed takes no other run with it. Fresh
     # interpreters: forking a process that has loaded torch may hang.
     def pool() -> ProcessPoolExecutor:
         return ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_end_with_parent)
 
     waiting = deque(_Attempts(job=job) for job in jobs)
-    free = [pool() for _ in range(min(processes, len(jobs)))]
+    free = [pool() for _ in range(min(workers, len(jobs)))]
     running: dict[Future[str | None], tuple[ProcessPoolExecutor, _Attempts]] = {}
     try:
         while waiting or running:

@@ -56,14 +56,14 @@ class Report:
 
 def write_report(
     paths: Sequence[str | Path],
-    output: str | Path,
+    out: str | Path,
     *,
     target: float | None = None,
     protocol: ArrivalProtocol = IN_A_ROW,
     title: str = "Time to accuracy",
 ) -> Report:
     """Write the report of all runs in and below some folders; see :func:`report_payload`."""
-    place = output_path("output", output, (".html", ".htm"))
+    place = output_path("out", out, (".html", ".htm"))
     found = collect_runs(paths)
     payload = report_payload(found, target=target, protocol=protocol, title=title)
     with atomic_path(place) as aside:
