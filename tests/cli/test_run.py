@@ -104,7 +104,7 @@ def test_what_the_machine_refuses_becomes_a_sentence(fedsched, scenario, tmp_pat
     def full(*_):
         raise MemoryError("unable to allocate 8 TiB")
 
-    monkeypatch.setattr("fedsched.cli.schedule.make_channel", full)
+    monkeypatch.setattr("fedsched.cli.schedule.channel_of", full)
     code, _, err = fedsched("schedule")
     assert code == 2
     assert "there is not enough memory: unable to allocate 8 TiB; ask for fewer" in err

@@ -293,7 +293,7 @@ def refused(answer, sentence):
 def test_a_bad_trace_is_refused_with_a_sentence(fedsched, tmp_path, name):
     text, sentence = BAD_TRACES[name]
     (tmp_path / name).write_text(text)
-    assert refused(fedsched("schedule", "--channel", tmp_path / name), sentence)
+    assert refused(fedsched("schedule", "--channel", tmp_path / name, "--unit", "gain"), sentence)
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_an_impossible_gain_in_a_file_is_named_with_file_round_and_device(tmp_pa
     with pytest.raises(
         InputError, match=r"trace .*gains.csv: the gain in round 1 of device 1 is -0.5"
     ):
-        read_trace(tmp_path / "gains.csv")
+        read_trace(tmp_path / "gains.csv", unit="gain")
 
 
 def test_the_digest_is_that_of_the_gains_and_their_shape(tmp_path):

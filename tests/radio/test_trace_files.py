@@ -31,9 +31,9 @@ def test_csv_files_are_read_as_described(text, expected, tmp_path):
     (tmp_path / "gains.csv").write_bytes(text.encode())
     if expected is None:
         with pytest.raises(InputError, match=r"line 1: 0,1,... looks like a header of device num"):
-            read_trace(tmp_path / "gains.csv")
+            read_trace(tmp_path / "gains.csv", unit="gain")
     else:
-        np.testing.assert_array_equal(read_trace(tmp_path / "gains.csv"), expected)
+        np.testing.assert_array_equal(read_trace(tmp_path / "gains.csv", unit="gain"), expected)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_csv_files_are_read_as_described(text, expected, tmp_path):
 def test_a_bad_csv_file_is_answered_with_the_place_and_the_reason(content, message, tmp_path):
     (tmp_path / "gains.csv").write_bytes(content)
     with pytest.raises(InputError, match=rf"trace .*gains\.csv.*{message}"):
-        read_trace(tmp_path / "gains.csv")
+        read_trace(tmp_path / "gains.csv", unit="gain")
 
 
 def parquet_file(tmp_path, columns):
@@ -79,7 +79,7 @@ def test_wide_parquet_takes_nulls_integers_and_empty_columns(tmp_path):
         },
     )
     expected = [[1.5, 1, NAN, 1], [NAN, NAN, NAN, 2], [NAN, 2.0**53, NAN, 3]]
-    np.testing.assert_array_equal(read_trace(path), expected)
+    np.testing.assert_array_equal(read_trace(path, unit="gain"), expected)
 
 
 def test_long_parquet_counts_rounds_from_the_first_and_ignores_other_columns(tmp_path):
@@ -91,7 +91,9 @@ def test_long_parquet_counts_rounds_from_the_first_and_ignores_other_columns(tmp
     }
     expected = np.full((4, 3), NAN)
     expected[0, 0], expected[0, 2], expected[1, 1] = 1.0, 3.0, 4.0
-    np.testing.assert_array_equal(read_trace(parquet_file(tmp_path, columns)), expected)
+    np.testing.assert_array_equal(
+        read_trace(parquet_file(tmp_path, columns), unit="gain"), expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,13 +121,13 @@ def test_long_parquet_counts_rounds_from_the_first_and_ignores_other_columns(tmp
 )
 def test_a_bad_parquet_file_is_answered_with_the_reason(columns, message, tmp_path):
     with pytest.raises(InputError, match=rf"trace .*gains\.parquet.*{message}"):
-        read_trace(parquet_file(tmp_path, columns))
+        read_trace(parquet_file(tmp_path, columns), unit="gain")
 
 
 def test_what_is_not_parquet_is_a_sentence(tmp_path):
     (tmp_path / "gains.parquet").write_bytes(b"1,2\n3,4\n")
     with pytest.raises(InputError, match="is not a Parquet file"):
-        read_trace(tmp_path / "gains.parquet")
+        read_trace(tmp_path / "gains.parquet", unit="gain")
 
 
 def test_parquet_without_columns_has_zero_devices(tmp_path):
@@ -137,7 +139,7 @@ def test_without_pyarrow_the_message_names_the_extra(tmp_path, monkeypatch):
     path = parquet_file(tmp_path, {"a": [1.0]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"reading Parquet traces .* 'fedsched\[report\]'"):
-        read_trace(path)
+        read_trace(path, unit="gain")
     with pytest.raises(MissingExtraError, match="writing Parquet traces"):
         write_trace(path, np.ones((1, 1)))
 
@@ -145,7 +147,7 @@ def test_without_pyarrow_the_message_names_the_extra(tmp_path, monkeypatch):
 @pytest.mark.parametrize("arrays", [{"gain": [[1, 2]], "noise": [[9, 9]]}, {"h2": [[1, 2]]}])
 def test_npz_gives_the_array_named_gain_or_the_only_one(arrays, tmp_path):
     np.savez(tmp_path / "gains.npz", **{name: np.array(a) for name, a in arrays.items()})
-    assert read_trace(tmp_path / "gains.npz").tolist() == [[1.0, 2.0]]
+    assert read_trace(tmp_path / "gains.npz", unit="gain").tolist() == [[1.0, 2.0]]
 
 
 @pytest.mark.parametrize(
@@ -162,14 +164,14 @@ def test_npz_gives_the_array_named_gain_or_the_only_one(arrays, tmp_path):
 def test_a_bad_npz_file_is_answered_with_the_reason(arrays, message, tmp_path):
     np.savez(tmp_path / "gains.npz", **arrays)
     with pytest.raises(InputError, match=rf"trace .*gains\.npz.*{message}"):
-        read_trace(tmp_path / "gains.npz")
+        read_trace(tmp_path / "gains.npz", unit="gain")
 
 
 def test_what_is_not_npz_is_a_sentence(tmp_path):
     with (tmp_path / "gains.npz").open("wb") as file:
         np.save(file, np.ones((2, 2)))
     with pytest.raises(InputError, match=r"is not an NPZ file, .* write it with numpy\.savez"):
-        read_trace(tmp_path / "gains.npz")
+        read_trace(tmp_path / "gains.npz", unit="gain")
 
 
 def test_a_damaged_npz_file_is_a_sentence(tmp_path):
@@ -186,7 +188,7 @@ def test_a_damaged_npz_file_is_a_sentence(tmp_path):
         damaged[place : place + length] = bytes(length)
         path.write_bytes(damaged)
         with pytest.raises(InputError, match=r"or a damaged one|holds the arrays"):
-            read_trace(path)
+            read_trace(path, unit="gain")
     path.write_bytes(whole[:-200])
     with pytest.raises(InputError, match="or a damaged one"):
-        read_trace(path)
+        read_trace(path, unit="gain")

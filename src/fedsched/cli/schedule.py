@@ -16,9 +16,9 @@ from fedsched.files import output_path
 from fedsched.policies import POLICIES, POWERS, policy_info, policy_names, reads_of
 from fedsched.policies.designs import DESIGNS
 from fedsched.policies.pricing import STARTS
-from fedsched.radio import CHANNELS, make_channel
+from fedsched.radio import CHANNELS
 from fedsched.rounds import Air, scheduled_rounds
-from fedsched.runs.assembly import air_of
+from fedsched.runs.assembly import air_of, channel_of
 from fedsched.runs.scenario import Scenario, scenario_from
 from fedsched.runs.scenario_file import Settings, load_scenario
 from fedsched.runs.schedule_table import SUFFIXES, write_schedule
@@ -45,6 +45,7 @@ _FIGURE_LAM = (1.0, 10.0, 100.0)
 _SHORT = {
     "channel": ("channel.kind", f"One of {', '.join(CHANNELS)}, or a trace: .csv, .parquet, .npz."),
     "devices": ("channel.devices", "Number of devices.  [default: 100, or the trace's]"),
+    "unit": ("channel.unit", "Of the trace's numbers: gain, db, snr-db@23dbm, mbit/s, ..."),
     "policy": ("policy.kind", f"One of {', '.join(POLICIES)}, or module:Class."),
     "design": ("policy.design", f"One of {', '.join(DESIGNS)}."),
     "draws": ("policy.draws", "m: draws a round, or devices for fixed-size."),
@@ -128,7 +129,7 @@ def command(
 
     cases = [case()] if compare is None else [case(**each) for each in _compared(compare)]
     asked = cases[0]
-    channel = make_channel(asked.channel.kind, asked.channel.devices)
+    channel = channel_of(asked)
     parameters = _parameters(asked)
 
     def air(each: Scenario) -> Air:

@@ -151,4 +151,9 @@ class _Lived:
 
 
 def _begun(channel: AbstractChannel, seed: int) -> _Lived:
+    if channel.quantity != "gain":
+        raise InputError(
+            "channel: a simulated gain needs a trace of gains, got one of rates; name the power at "
+            "which they were measured, as in the unit mbit/s@23dbm"
+        )
     return _Lived(channel=channel, round=0, state=channel.init(stream(seed, "channel")))

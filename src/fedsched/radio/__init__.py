@@ -5,6 +5,7 @@ from fedsched.radio.fading import GaussMarkov, Nakagami, Rayleigh, Rician
 from fedsched.radio.names import CHANNELS, make_channel
 from fedsched.radio.pathloss import AbstractGeometry, Annulus, Distances, PathLoss
 from fedsched.radio.trace import Trace, read_trace, record, write_trace
+from fedsched.radio.units import Unit, parse_unit
 from fedsched.radio.wrappers import Floored, Intermittent
 
 __all__ = [
@@ -23,7 +24,9 @@ __all__ = [
     "Rayleigh",
     "Rician",
     "Trace",
+    "Unit",
     "make_channel",
+    "parse_unit",
     "read_trace",
     "record",
     "write_trace",

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsched.errors import InputError
+from fedsched.radio.units import Quantity
 from fedsched.values import PerDevice
 
 __all__ = [
@@ -38,6 +39,11 @@ class AbstractChannel(ABC):
     @abstractmethod
     def devices(self) -> int:
         """How many devices the channel serves."""
+
+    @property
+    def quantity(self) -> Quantity:
+        """What it yields: gains, as every model does, or rates in bit/s, as some recordings."""
+        return "gain"
 
     @abstractmethod
     def init(self, rng: np.random.Generator) -> ChannelState:

@@ -12,7 +12,7 @@ from fedsched.errors import InputError, UnknownNameError
 from fedsched.radio.channel import AbstractChannel
 from fedsched.radio.fading import GaussMarkov, Nakagami, Rayleigh, Rician
 from fedsched.radio.pathloss import Annulus, PathLoss
-from fedsched.radio.trace import TRACE_SUFFIXES, Trace, read_trace
+from fedsched.radio.trace import TRACE_SUFFIXES, Trace
 from fedsched.radio.wrappers import Floored
 
 __all__ = ["CHANNELS", "DEFAULT_DEVICES", "GAIN_FLOOR", "make_channel"]
@@ -73,12 +73,22 @@ CHANNELS: Mapping[str, ChannelFactory] = MappingProxyType(
 )
 
 
-def make_channel(name_or_path: str, devices: int | None = None) -> AbstractChannel:
+def make_channel(
+    name_or_path: str,
+    devices: int | None = None,
+    *,
+    unit: str | None = None,
+    noise_w: float | None = None,
+    bandwidth_hz: float | None = None,
+) -> AbstractChannel:
     """A channel by its name, or the replay of a recorded trace.
 
     Args:
         name_or_path: a key of :data:`CHANNELS`, or a trace file (.csv, .parquet or .npz).
         devices: how many; 100 if not given, or as many as the trace has.
+        unit: what the numbers of a trace are, if it does not say so itself (:mod:`.units`).
+        noise_w: of the link, for a trace of SNRs or of rates at a stated power.
+        bandwidth_hz: of the link, for a trace of rates at a stated power.
 
     Raises:
         UnknownNameError: it is neither a known name nor a file.
@@ -90,12 +100,17 @@ def make_channel(name_or_path: str, devices: int | None = None) -> AbstractChann
     """
     if devices is not None:
         whole_number("devices", devices, most=_MOST_DEVICES)
+    if name_or_path in CHANNELS and unit is not None:
+        raise InputError(
+            f"unit is {unit!r}, but the channel {name_or_path!r} is a model, which yields gains; "
+            "name a trace file, or leave unit out"
+        )
     if name_or_path in CHANNELS:
         return CHANNELS[name_or_path](DEFAULT_DEVICES if devices is None else devices)
     path = Path(name_or_path)
     if path.suffix.lower() not in TRACE_SUFFIXES and not path.is_file():
         raise UnknownNameError("channel", name_or_path, CHANNELS)
-    trace = Trace(read_trace(path))
+    trace = Trace.read(path, unit=unit, noise_w=noise_w, bandwidth_hz=bandwidth_hz)
     if devices is not None and devices != trace.devices:
         raise InputError(
             f"devices is {devices}, but the trace {path} has {trace.devices} devices; "

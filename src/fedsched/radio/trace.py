@@ -1,4 +1,4 @@
-"""Recorded traces: gains of shape (rounds, devices), from a file or from another channel."""
+"""Recorded traces: gains or rates of shape (rounds, devices), from a file or another channel."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -12,6 +12,15 @@ from fedsched.checks import whole_number
 from fedsched.errors import InputError
 from fedsched.radio.channel import AbstractChannel, ChannelState, as_float64
 from fedsched.radio.trace_files import READERS, WRITERS
+from fedsched.radio.units import (
+    GAIN,
+    UNITS,
+    Quantity,
+    Unit,
+    agreed_unit,
+    complete_unit,
+    parse_unit,
+)
 from fedsched.randomness import stream
 from fedsched.values import PerDevice
 
@@ -29,9 +38,10 @@ class Trace(AbstractChannel):
     cannot be reached in that round.
 
     Args:
-        gain: linear power gains, shape (rounds, devices).
+        gain: linear power gains, shape (rounds, devices); or rates in bit/s.
         repeat: start again at the first row when the run is longer than the trace; if False,
             the first round beyond the trace raises an InputError.
+        quantity: "gain", or "rate" for rates in bit/s, which leave the power to the modem.
 
     Example:
         >>> trace = Trace(np.array([[0.5, 2.0], [0.0, 1.0]]))
@@ -43,9 +53,26 @@ class Trace(AbstractChannel):
 
     gain: PerDevice
     repeat: bool = field(default=True, kw_only=True)
+    quantity: Quantity = field(default="gain", kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gain", _checked("trace", self.gain))
+        unit = GAIN if self.quantity == "gain" else Unit("bit/s")
+        object.__setattr__(self, "gain", _checked("trace", self.gain, unit))
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        *,
+        unit: str | None = None,
+        noise_w: float | None = None,
+        bandwidth_hz: float | None = None,
+    ) -> "Trace":
+        """The replay of a file, as :func:`read_trace` reads it."""
+        values, of = _read(Path(path), unit)
+        converted = of.convert(values, noise_w=noise_w, bandwidth_hz=bandwidth_hz)
+        _refuse_overflow(Path(path), values, converted, of)
+        return cls(converted, quantity=of.quantity)
 
     @property
     def devices(self) -> int:
@@ -61,8 +88,9 @@ class Trace(AbstractChannel):
     def sha256(self) -> str:
         """A digest of the gains, whatever file they came from; every NaN counts as the same."""
         same = np.where(np.isnan(self.gain), np.nan, self.gain).astype("<f8")
+        what = "" if self.quantity == "gain" else " bit/s"
         return hashlib.sha256(
-            f"{self.rounds} x {self.devices}\n".encode() + same.tobytes()
+            f"{self.rounds} x {self.devices}{what}\n".encode() + same.tobytes()
         ).hexdigest()
 
     def init(self, rng: np.random.Generator) -> ChannelState:
@@ -84,8 +112,14 @@ class Trace(AbstractChannel):
         return self.gain[position % self.rounds].copy(), {"round": after}
 
 
-def read_trace(path: str | Path) -> PerDevice:
-    """Read recorded gains from a CSV, Parquet or NPZ file.
+def read_trace(
+    path: str | Path,
+    *,
+    unit: str | None = None,
+    noise_w: float | None = None,
+    bandwidth_hz: float | None = None,
+) -> PerDevice:
+    """Read a recorded channel from a CSV, Parquet or NPZ file.
 
     Rounds are rows and devices are columns, both numbered from 0. An empty cell, a null, NaN or a
     gain of exactly 0 means that the device cannot be reached in that round.
@@ -98,31 +132,72 @@ def read_trace(path: str | Path) -> PerDevice:
     table, one row per round and device; rounds count from the smallest one, pairs that are left
     out are unreachable, and further columns are ignored.
 
+    What the numbers are is named by the file (a first line ``# unit: mbit/s``, columns whose names
+    end in a unit, metadata, a text ``unit``) or by the argument. It is never guessed.
+
+    Args:
+        path: the file.
+        unit: what the numbers are, where the file does not say it.
+        noise_w: of the link, to make gains of SNRs and of rates at a stated power.
+        bandwidth_hz: of the link, to make gains of rates at a stated power.
+
     Returns:
-        Linear power gains of shape (rounds, devices), NaN where unreachable.
+        Linear power gains of shape (rounds, devices), NaN where unreachable; rates in bit/s if the
+        file holds rates without a power.
     """
-    path = Path(path)
+    return Trace.read(path, unit=unit, noise_w=noise_w, bandwidth_hz=bandwidth_hz).gain
+
+
+def _read(path: Path, given: str | None) -> tuple[PerDevice, Unit]:
+    """The numbers in a file as they stand there, checked, and what they are."""
     read = READERS[_known_suffix(path)]
+    asked = None if given is None else parse_unit(given)
     try:
-        gain = read(path)
+        values, said = read(path)
     except OSError as error:
         raise InputError(
             f"trace {path} cannot be read: {error.strerror or error}; "
             "check that the file exists and that you may read it"
         ) from error
-    return _checked(f"trace {path}", gain)
+    unit = agreed_unit(f"trace {path}", asked, said) or _refuse_unnamed(path, values)
+    return _checked(f"trace {path}", values, complete_unit(f"trace {path}", unit)), unit
 
 
-def write_trace(path: str | Path, gain: ArrayLike) -> None:
-    """Write gains of shape (rounds, devices) as CSV, Parquet or NPZ, by the suffix.
+def _refuse_unnamed(path: Path, values: PerDevice) -> Unit:
+    """Ask for the unit. Rates look like gains, and decibels over the noise like any others."""
+    checked = _checked(f"trace {path}", values, Unit("db"))  # what no unit allows is named first
+    known = checked[np.isfinite(checked)]
+    span = f" ({known.min():.4g} to {known.max():.4g})" if known.size else ""
+    negative = known.size and known.min() < 0.0
+    allowed = ("db", "snr-db@23dbm") if negative else (*UNITS[:2], "snr-db@23dbm", *UNITS[3:])
+    raise InputError(
+        f"trace {path} does not say what its numbers{span} are; name it with --unit or "
+        f"channel.unit, or in a CSV file by a first line '# unit: mbit/s'"
+        f"{'; negative numbers are decibels' if negative else ''} (known: {', '.join(allowed)})"
+    )
 
-    :func:`read_trace` gives back the same numbers to the last bit (a gain of 0 becomes NaN).
+
+def _refuse_overflow(path: Path, values: PerDevice, converted: PerDevice, unit: Unit) -> None:
+    if (beyond := np.isinf(converted)).any():
+        row, device = (int(index) for index in np.argwhere(beyond)[0])
+        raise InputError(
+            f"trace {path}: {values[row, device]} in round {row} of device {device} is no "
+            f"possible number in {unit}; check the unit"
+        )
+
+
+def write_trace(path: str | Path, values: ArrayLike, *, unit: str = "gain") -> None:
+    """Write numbers of shape (rounds, devices) as CSV, Parquet or NPZ, by the suffix.
+
+    The file names the unit. :func:`read_trace` gives back the same gains to the last bit (a gain
+    of 0 becomes NaN).
     """
     path = Path(path)
     write = WRITERS[_known_suffix(path)]
-    checked = _checked("gain", gain)
+    of = parse_unit(unit)
+    checked = _checked(of.name, values, complete_unit("unit", of))
     try:
-        write(path, checked)
+        write(path, checked, of)
     except OSError as error:
         raise InputError(
             f"trace {path} cannot be written: {error.strerror or error}; "
@@ -158,21 +233,30 @@ def _known_suffix(path: Path) -> str:
     return suffix
 
 
-def _checked(what: str, value: ArrayLike) -> PerDevice:
-    """A read-only copy with zeros turned into NaN, if it is a table of possible gains."""
-    gain = as_float64(what, value, "a table of numbers, one row per round")
-    if gain.ndim != 2:
-        raise InputError(f"{what} must have the shape (rounds, devices), got {gain.shape}")
+def _checked(what: str, value: ArrayLike, unit: Unit) -> PerDevice:
+    """A read-only copy, zeros turned into NaN, if it is a table of possible numbers of the unit."""
+    table = as_float64(what, value, "a table of numbers, one row per round")
+    if table.ndim != 2:
+        raise InputError(f"{what} must have the shape (rounds, devices), got {table.shape}")
     for axis, name in enumerate(("rounds", "devices")):
-        if gain.shape[axis] == 0:
+        if table.shape[axis] == 0:
             raise InputError(f"{what} has zero {name}; it needs at least one round and one device")
-    bad = (gain < 0.0) | np.isinf(gain)
+    bad = np.isinf(table) if unit.is_logarithmic else (table < 0.0) | np.isinf(table)
     if bad.any():
         row, device = (int(index) for index in np.argwhere(bad)[0])
-        raise InputError(
-            f"{what}: the gain in round {row} of device {device} is {gain[row, device]}; gains "
-            "are linear (not dB), finite and not negative, and empty or NaN means unreachable"
-        )
-    gain[gain == 0.0] = np.nan
-    gain.setflags(write=False)
-    return gain
+        number = f"in round {row} of device {device} is {table[row, device]}"
+        raise InputError(f"{what}: {_impossible(number, unit)}")
+    if not unit.is_logarithmic:  # 0 dB is as good a gain as any
+        table[table == 0.0] = np.nan
+    table.setflags(write=False)
+    return table
+
+
+def _impossible(number: str, unit: Unit) -> str:
+    """What is wrong with a number of that unit."""
+    empty = "and empty or NaN means unreachable"
+    if unit == GAIN:
+        return f"the gain {number}; gains are linear (not dB), finite and not negative, {empty}"
+    if unit.is_logarithmic:
+        return f"the number {number}; numbers are finite, {empty}"
+    return f"the rate {number}; rates are finite and not negative, {empty}"

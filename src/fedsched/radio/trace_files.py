@@ -1,4 +1,7 @@
-"""The three file formats of a trace: what each looks like, and what can be wrong with it."""
+"""The three file formats of a trace: what each looks like, and what can be wrong with it.
+
+A reader gives the numbers as they stand in the file, and the unit that the file names, if any.
+"""
 
 import csv
 import zipfile
@@ -6,16 +9,20 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.archives import check_unpacked, check_zip
 from fedsched.errors import InputError, require
+from fedsched.radio.units import GAIN, Unit, agreed_unit, named_unit, parse_unit
 from fedsched.values import PerDevice
 
 __all__ = ["READERS", "WRITERS"]
+
+# Numbers of shape (rounds, devices), and the unit that the file names, if it does.
+Said: TypeAlias = tuple[PerDevice, Unit | None]
 
 _LONG_COLUMNS = ("round", "device", "gain")
 # Names under which tables carry their row numbers: a column that is not a device.
@@ -23,10 +30,10 @@ _ROW_NUMBER_COLUMNS = frozenset({"", "round", "index", "__index_level_0__"})
 _LARGEST_CELLS = 10**9
 
 
-def _read_csv(path: Path) -> PerDevice:
-    lines = _csv_lines(path)
+def _read_csv(path: Path) -> Said:
+    lines, unit = _without_comments(path, _csv_lines(path))
     if not lines:
-        return np.empty((0, 1))
+        return np.empty((0, 1)), unit
     first = [cell.strip() for cell in lines[0][1]]
     header = any(first) and not any(_is_number(cell) for cell in first if cell)
     if not header:
@@ -43,7 +50,24 @@ def _read_csv(path: Path) -> PerDevice:
         table[index] = [
             _csv_number(path, number, column, cell) for column, cell in enumerate(cells, start=1)
         ]
-    return _table_to_gain(path, first, table) if header else table
+    if not header:
+        return table, unit
+    spread, named = _table_to_values(path, first, table)
+    return spread, agreed_unit(f"trace {path}", unit, named)
+
+
+def _without_comments(
+    path: Path, lines: list[tuple[int, list[str]]]
+) -> tuple[list[tuple[int, list[str]]], Unit | None]:
+    """The lines after those that begin with #, and the unit that one of these names."""
+    unit = None
+    for position, (number, cells) in enumerate(lines):
+        if not cells[0].lstrip().startswith("#"):
+            return lines[position:], unit
+        field, colon, said = ",".join(cells).lstrip(" #").partition(":")
+        if colon and field.strip().lower() == "unit":
+            unit = parse_unit(said, f"trace {path}, line {number}, unit")
+    return [], unit
 
 
 def _csv_lines(path: Path) -> list[tuple[int, list[str]]]:
@@ -89,7 +113,7 @@ def _refuse_numbered_header(path: Path, first: Sequence[str]) -> None:
         )
 
 
-def _read_parquet(path: Path) -> PerDevice:
+def _read_parquet(path: Path) -> Said:
     arrow = require("pyarrow", extra="report", purpose="reading Parquet traces")
     parquet = require("pyarrow.parquet", extra="report", purpose="reading Parquet traces")
     try:
@@ -100,10 +124,13 @@ def _read_parquet(path: Path) -> PerDevice:
     except arrow.ArrowException as error:
         raise InputError(f"trace {path} is not a Parquet file: {error}") from error
     names = list(table.column_names)
-    wanted = _LONG_COLUMNS if set(_LONG_COLUMNS) <= set(names) else names
+    wanted = _long_columns(path, names) or names
     columns = [_parquet_column(arrow, path, name, table.column(name)) for name in wanted]
     stacked = np.stack(columns, axis=1) if columns else np.empty((table.num_rows, 0))
-    return _table_to_gain(path, wanted, stacked)
+    spread, named = _table_to_values(path, wanted, stacked)
+    said = (table.schema.metadata or {}).get(b"unit")
+    unit = parse_unit(said.decode(errors="replace"), f"trace {path}, unit") if said else None
+    return spread, agreed_unit(f"trace {path}", unit, named)
 
 
 def _parquet_column(arrow: Any, path: Path, name: str, column: Any) -> NDArray[np.float64]:
@@ -117,7 +144,7 @@ def _parquet_column(arrow: Any, path: Path, name: str, column: Any) -> NDArray[n
     return np.asarray(column.cast(arrow.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
-def _read_npz(path: Path) -> PerDevice:
+def _read_npz(path: Path) -> Said:
     try:
         check_zip("trace", path)
         with path.open("rb") as file:
@@ -129,6 +156,7 @@ def _read_npz(path: Path) -> PerDevice:
             with np.load(file, allow_pickle=False) as arrays:
                 name = _npz_name(path, list(arrays))
                 gain = arrays[name]
+                said = str(arrays["unit"]) if "unit" in arrays else None
     except InputError:
         raise
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, RuntimeError) as error:
@@ -139,39 +167,68 @@ def _read_npz(path: Path) -> PerDevice:
     if not isinstance(gain, np.ndarray) or gain.dtype.kind not in "fiu":
         kind = getattr(gain, "dtype", type(gain).__name__)
         raise InputError(f"trace {path}: the array {name!r} holds {kind}, not real numbers")
-    return gain.astype(np.float64)
+    unit = parse_unit(said, f"trace {path}, unit") if said is not None else None
+    return gain.astype(np.float64), agreed_unit(f"trace {path}", unit, named_unit(name))
 
 
 def _npz_name(path: Path, names: Sequence[str]) -> str:
-    if "gain" not in names and len(names) != 1:
+    tables = [name for name in names if name != "unit"]
+    if "gain" not in tables and len(tables) != 1:
         raise InputError(
             f"trace {path} holds the arrays {names}; it needs one named 'gain', or one array alone"
+            " (and a text 'unit')"
         )
-    return "gain" if "gain" in names else names[0]
+    return "gain" if "gain" in tables else tables[0]
 
 
-def _table_to_gain(path: Path, names: Sequence[str], table: NDArray[np.float64]) -> PerDevice:
-    """A wide table is the gains; a long one is spread out."""
-    if set(_LONG_COLUMNS) <= set(names):
-        return _long_to_gain(path, *(table[:, names.index(name)] for name in _LONG_COLUMNS))
+def _long_columns(path: Path, names: Sequence[str]) -> tuple[str, str, str] | None:
+    """The columns of a long table: round, device, and the numbers; None if it is a wide one."""
+    if not {"round", "device"} <= set(names):
+        return None
+    if "gain" in names:
+        return _LONG_COLUMNS
+    others = [name for name in names if name not in ("round", "device")]
+    with_unit = [name for name in others if named_unit(name) is not None]
+    if len(chosen := with_unit or others) != 1:
+        raise InputError(
+            f"trace {path}: which of the columns {', '.join(others) or '(none)'} holds the channel "
+            "is not clear; call one gain, gain_db, snr_db or mbit/s"
+        )
+    return "round", "device", chosen[0]
+
+
+def _table_to_values(path: Path, names: Sequence[str], table: NDArray[np.float64]) -> Said:
+    """The numbers, a long table spread out, and the unit that its columns name."""
+    if (long := _long_columns(path, names)) is not None:
+        spread = _long_to_values(path, *(table[:, names.index(name)] for name in long))
+        return spread, named_unit(long[2])
     for name in names:
         if name.lower() in _ROW_NUMBER_COLUMNS:
             raise InputError(
                 f"trace {path}: column {name!r} does not name a device; leave row numbers out, "
                 f"or write a long table with the columns {', '.join(_LONG_COLUMNS)}"
             )
-    return table
+    units = [named_unit(name) for name in names]
+    if any(units) and not all(units):
+        name = names[units.index(None)]
+        raise InputError(
+            f"trace {path}: some columns name a unit and column {name!r} does not; name it in all, "
+            "or in none and once for the file"
+        )
+    return table, agreed_unit(f"trace {path}", *units)
 
 
-def _long_to_gain(path: Path, rounds: PerDevice, devices: PerDevice, gain: PerDevice) -> PerDevice:
-    if len(gain) == 0:
+def _long_to_values(
+    path: Path, rounds: PerDevice, devices: PerDevice, values: PerDevice
+) -> PerDevice:
+    if len(values) == 0:
         return np.empty((0, 1))
-    for name, values in (("round", rounds), ("device", devices)):
-        good = (values >= 0) & (values < 2**53) & (values == np.floor(values))
+    for name, numbers in (("round", rounds), ("device", devices)):
+        good = (numbers >= 0) & (numbers < 2**53) & (numbers == np.floor(numbers))
         if not good.all():
             row = int(np.argmin(good))
             raise InputError(
-                f"trace {path}, row {row}: {name} is {values[row]}; "
+                f"trace {path}, row {row}: {name} is {numbers[row]}; "
                 "rounds and devices are whole numbers from 0"
             )
     if devices.min() > 0:
@@ -195,37 +252,43 @@ def _long_to_gain(path: Path, rounds: PerDevice, devices: PerDevice, gain: PerDe
             "is given twice; a trace holds one run, so keep the rows of one seed and policy"
         )
     spread = np.full(shape, np.nan)
-    spread.flat[cell] = gain
+    spread.flat[cell] = values
     return spread
 
 
-def _device_names(devices: int) -> list[str]:
-    return [f"device_{device}" for device in range(devices)]
+def _device_names(devices: int, unit: Unit) -> list[str]:
+    """Names that say what is in the columns; the file itself says it where they cannot."""
+    ending = f"_{unit}" if named_unit(f"device_0_{unit}") == unit else ""
+    return [f"device_{device}{ending}" for device in range(devices)]
 
 
-def _write_csv(path: Path, gain: PerDevice) -> None:
+def _write_csv(path: Path, values: PerDevice, unit: Unit) -> None:
+    names = _device_names(values.shape[1], unit)
+    comment = [] if named_unit(names[0]) else [f"# unit: {unit}"]
     # repr of a float is the shortest text that reads back as the same bits.
-    lines = [",".join(map(repr, row)) for row in gain.tolist()]
-    text = "\n".join([",".join(_device_names(gain.shape[1])), *lines, ""])
+    lines = [",".join(map(repr, row)) for row in values.tolist()]
+    text = "\n".join([*comment, ",".join(names), *lines, ""])
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _write_parquet(path: Path, gain: PerDevice) -> None:
+def _write_parquet(path: Path, values: PerDevice, unit: Unit) -> None:
     arrow = require("pyarrow", extra="report", purpose="writing Parquet traces")
     parquet = require("pyarrow.parquet", extra="report", purpose="writing Parquet traces")
-    columns = [arrow.array(column, from_pandas=True) for column in gain.T.copy()]  # NaN: null
+    columns = [arrow.array(column, from_pandas=True) for column in values.T.copy()]  # NaN: null
+    table = arrow.table(columns, names=_device_names(values.shape[1], unit))
     with path.open("wb") as file:
-        parquet.write_table(arrow.table(columns, names=_device_names(gain.shape[1])), file)
+        parquet.write_table(table.replace_schema_metadata({"unit": str(unit)}), file)
 
 
-def _write_npz(path: Path, gain: PerDevice) -> None:
+def _write_npz(path: Path, values: PerDevice, unit: Unit) -> None:
+    named = {"gain": values} if unit == GAIN else {"values": values, "unit": np.array(str(unit))}
     with path.open("wb") as file:  # given a path, numpy would add a suffix to "TRACE.NPZ"
-        np.savez_compressed(file, gain=gain)
+        np.savez_compressed(file, allow_pickle=False, **named)
 
 
-READERS: Mapping[str, Callable[[Path], PerDevice]] = MappingProxyType(
+READERS: Mapping[str, Callable[[Path], Said]] = MappingProxyType(
     {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}
 )
-WRITERS: Mapping[str, Callable[[Path, PerDevice], None]] = MappingProxyType(
+WRITERS: Mapping[str, Callable[[Path, PerDevice, Unit], None]] = MappingProxyType(
     {".csv": _write_csv, ".parquet": _write_parquet, ".npz": _write_npz}
 )

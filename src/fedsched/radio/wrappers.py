@@ -12,6 +12,7 @@ from fedsched.radio.channel import (
     check_number,
     check_per_device,
 )
+from fedsched.radio.units import Quantity
 from fedsched.values import PerDevice
 
 __all__ = ["Floored", "Intermittent"]
@@ -35,6 +36,11 @@ class Floored(AbstractChannel):
     def devices(self) -> int:
         """How many devices the channel serves."""
         return self.inner.devices
+
+    @property
+    def quantity(self) -> Quantity:
+        """What the channel within yields."""
+        return self.inner.quantity
 
     def init(self, rng: np.random.Generator) -> ChannelState:
         """The state of the channel within."""
@@ -82,6 +88,11 @@ class Intermittent(AbstractChannel):
     def devices(self) -> int:
         """How many devices the channel serves."""
         return self.inner.devices
+
+    @property
+    def quantity(self) -> Quantity:
+        """What the channel within yields."""
+        return self.inner.quantity
 
     def init(self, rng: np.random.Generator) -> ChannelState:
         """The state of the channel within."""

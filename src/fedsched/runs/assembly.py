@@ -31,6 +31,7 @@ __all__ = [
     "about_run",
     "about_trace",
     "air_of",
+    "channel_of",
     "data_weight_of",
     "policy_of",
     "schedule_of",
@@ -39,6 +40,18 @@ __all__ = [
     "training_of",
     "uplink_of",
 ]
+
+
+def channel_of(scenario: Scenario) -> AbstractChannel:
+    """The channel of a scenario; a trace in whatever unit."""
+    section, link = scenario.channel, scenario.uplink
+    return make_channel(
+        section.kind,
+        section.devices,
+        unit=section.unit,
+        noise_w=link.noise_w,
+        bandwidth_hz=link.bandwidth_hz,
+    )
 
 
 def uplink_of(scenario: Scenario, parameters: int) -> Uplink:
@@ -85,6 +98,11 @@ def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
 def air_of(scenario: Scenario, channel: AbstractChannel, parameters: int) -> Air:
     """What the rounds of a scenario run on, for a model with so many parameters."""
     _check_sizes(scenario, channel.devices)
+    if channel.quantity == "rate":
+        raise InputError(
+            f"channel.kind: {scenario.channel.kind!r} holds rates, and the power at which they "
+            "were measured is missing; name it in channel.unit, as in mbit/s@23dbm"
+        )
     uplink = uplink_of(scenario, parameters)
     return Air(
         channel=channel,
@@ -131,8 +149,8 @@ def schedule_of(scenario: Scenario, parameters: int) -> Iterator[ScheduledRound]
 
     A run of the scenario has the same ones, if its policy reads channel gains alone.
     """
-    channel = make_channel(scenario.channel.kind, scenario.channel.devices)
-    return (done for done, _ in scheduled_rounds(air_of(scenario, channel, parameters)))
+    air = air_of(scenario, channel_of(scenario), parameters)
+    return (done for done, _ in scheduled_rounds(air))
 
 
 def trainer_spec_of(scenario: Scenario, devices: int, torch_device: str) -> TrainerSpec:

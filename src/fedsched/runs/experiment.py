@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from fedsched.clock import elapsed_s
 from fedsched.errors import InputError
 from fedsched.learning.pool import AbstractTrainingPool, training_pool
-from fedsched.radio import AbstractChannel, make_channel
+from fedsched.radio import AbstractChannel
 from fedsched.rounds import ScheduleState, start, train
 from fedsched.runs.assembly import (
     about_run,
     about_trace,
     air_of,
+    channel_of,
     trainer_spec_of,
     training_of,
 )
@@ -83,7 +84,7 @@ def run(
                 return _packed(folder.path, scenario)
             _set_length(folder, scenario)
         if not folder.finished:
-            channel = make_channel(scenario.channel.kind, scenario.channel.devices)
+            channel = channel_of(scenario)
             if training_of is not None and not rounds_done(folder.path):
                 replay(scenario, folder, channel, training_of)
             spec = trainer_spec_of(scenario, channel.devices, torch_device)
@@ -257,7 +258,7 @@ def _check_same(folder: Path, scenario: Scenario) -> None:
             )
     trace = Path(scenario.channel.kind)
     if "trace" in manifest and trace.is_file():  # a finished run outlives its trace
-        old, new = manifest["trace"], about_trace(make_channel(str(trace)))["trace"]
+        old, new = manifest["trace"], about_trace(channel_of(scenario))["trace"]
         if old != new:
             raise InputError(
                 f"out: {str(folder)!r} holds a run over {_in_words(old)}, and {str(trace)!r} now "

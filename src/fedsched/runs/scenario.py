@@ -24,6 +24,7 @@ from fedsched.learning.aggregation import AGGREGATORS
 from fedsched.learning.compression import compressor_name
 from fedsched.policies import PolicyOptions, policy_names, reads_of
 from fedsched.radio.access import ACCESSES
+from fedsched.radio.units import complete_unit, parse_unit
 
 __all__ = [
     "ChannelSection",
@@ -47,10 +48,14 @@ class ChannelSection:
 
     kind: str = "heterogeneous"
     devices: int | None = None  # 100, or as many as the trace has
+    unit: str | None = None  # of the trace's numbers, where the file does not name it
 
     def __post_init__(self) -> None:
         if self.devices is not None:
             whole_number("channel.devices", self.devices)
+        if self.unit is not None:  # one name for each, so that equal runs compare equal
+            unit = complete_unit("channel.unit", parse_unit(self.unit, "channel.unit"))
+            object.__setattr__(self, "unit", str(unit))
 
 
 @dataclass(frozen=True, kw_only=True)

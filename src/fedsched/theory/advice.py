@@ -34,9 +34,8 @@ from fedsched.checks import positive_number, whole_number
 from fedsched.clock import elapsed_s
 from fedsched.errors import InputError, require
 from fedsched.policies.designs import make_design
-from fedsched.radio import make_channel
 from fedsched.randomness import stream
-from fedsched.runs.assembly import data_weight_of, schedule_of, trainer_spec_of
+from fedsched.runs.assembly import channel_of, data_weight_of, schedule_of, trainer_spec_of
 from fedsched.runs.runlog import RunLog
 from fedsched.runs.scenario import PolicySection, Scenario, scenario_from
 from fedsched.runs.scenario_file import NO_SETTINGS, Settings
@@ -243,7 +242,7 @@ def step_weight(scenario: Scenario) -> float:
 
 
 def _devices(scenario: Scenario) -> int:
-    return make_channel(scenario.channel.kind, scenario.channel.devices).devices
+    return channel_of(scenario).devices
 
 
 def best_by_computation(simulated: Sequence[Candidate], weight: float) -> list[Segment]:

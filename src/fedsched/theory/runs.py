@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from fedsched.checks import whole_number
 from fedsched.errors import InputError, RunLogError, require
-from fedsched.radio import make_channel
 from fedsched.randomness import stream
 from fedsched.rounds import Training, train
-from fedsched.runs.assembly import air_of, schedule_of, trainer_spec_of
+from fedsched.runs.assembly import air_of, channel_of, schedule_of, trainer_spec_of
 from fedsched.runs.checkpoint import read_checkpoint
 from fedsched.runs.manifest import MODEL, PACKED, run_id
 from fedsched.runs.runlog import RunLog, read_run
@@ -267,8 +266,7 @@ def _replayed(log: RunLog, scenario: Scenario, devices: int) -> Iterator[tuple[i
     from fedsched.learning.pool import training_pool
 
     with training_pool(trainer_spec_of(scenario, devices, "cpu"), workers=1) as pool:
-        channel = make_channel(scenario.channel.kind, scenario.channel.devices)
-        air = air_of(scenario, channel, len(pool.initial_parameters))
+        air = air_of(scenario, channel_of(scenario), len(pool.initial_parameters))
         unmeasured = Training(pool=pool, eval_every=log.rounds, last_round=log.rounds - 1)
         for done, state in train(air, unmeasured, pool.initial_parameters):
             yield state.round, done.parameters
