@@ -64,7 +64,7 @@ def measure(kind, noise, devices, peak, kappa_n, uploads):
     link = replace(PAPER_UPLINK, noise_w=noise, max_power_w=peak)
     one_s = float(np.median(link.airtime_s(table, np.full_like(table, min(peak, 10.0)))))
     kappa, compute_s = kappa_n * devices, uploads * one_s
-    system = System(link=link, power=AveragePower(1.0), compute_s=compute_s)
+    system = System(link=link, budgets=(AveragePower(1.0),), compute_s=compute_s)
 
     def time_of(played):
         return (kappa + played[0].mean()) * (compute_s + played[1].mean())

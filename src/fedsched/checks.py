@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsched.errors import InputError
 
-__all__ = ["finite_array", "positive_number", "whole_number"]
+__all__ = ["finite_array", "positive_each", "positive_number", "whole_number"]
 
 _MOST = 2**63 - 1  # of a 64-bit integer
 
@@ -39,6 +39,14 @@ def positive_number(name: str, value: float, *, allow_zero: bool = False) -> flo
         allowed = "a finite number, zero or more" if allow_zero else "a positive finite number"
         raise InputError(f"{name} must be {allowed}, got {value if number else repr(value)}")
     return float(value)
+
+
+def positive_each(name: str, value: ArrayLike, *, allow_zero: bool = False) -> None:
+    """Refuse one number for all, or one each, unless finite and positive (or zero, if allowed)."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        finite_array(name, value, allow_zero=allow_zero)
+    else:
+        positive_number(name, value, allow_zero=allow_zero)  # type: ignore[arg-type]
 
 
 def whole_number(name: str, value: int, *, least: int = 1, most: int = _MOST) -> int:

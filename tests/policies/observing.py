@@ -41,4 +41,4 @@ def answered(device, value):
 
 
 def system(link, budget_w=1.0, **options):
-    return System(link=link, power=AveragePower(budget_w), **options)
+    return System(link=link, budgets=(AveragePower(budget_w),), **options)

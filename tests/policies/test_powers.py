@@ -118,8 +118,8 @@ class Noting(AbstractPower):
         del state
         return np.where(np.isnan(gain), 0.0, self.system.power.limit)
 
-    def advance(self, state, gain, plan, probability):
-        del state, plan, probability
+    def advance(self, state, gain, plan, probability, round_s=0.0):
+        del state, plan, probability, round_s
         return {"last_gain": gain}
 
 

@@ -19,23 +19,28 @@ from numpy.typing import NDArray
 from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.policies.base import AbstractPolicy, PolicyState, nobody
+from fedsched.policies.budgets import AbstractBudget, AveragePower
 from fedsched.policies.designs import Pivotal
-from fedsched.policies.pricing import Pricing, check_size
+from fedsched.policies.pricing import Pricing, Queues, check_size
 from fedsched.policies.system import System, reachable_gains
-from fedsched.values import Decision, Observation, PerDevice, Plan, spread
+from fedsched.values import Decision, Observation, PerDevice
 
 __all__ = ["Auto"]
 
 _WINDOW = 50.0  # rounds that averages look back; fewer while fewer have passed
 _STEP = 0.05  # of a price, where a device spends nothing or twice its budget
 _FIRST_STEP = 0.2
-_LEAST_SHARE, _MOST_SHARE = 0.01, 10.0  # of what power costs in what time costs
+_LEAST_SHARE = 0.01  # of what a budget costs in what time costs
+# At the best power a watt's share is below 1. What no power saves can only be had by taking part
+# less often, and its price has no such bound.
+_MOST_SHARE = {AveragePower.name: 10.0}
+_MOST_SHARE_OF_OTHERS = 1e6
 _FIRST_CREDIT = {"average": 10.0, "strict": 1.0}  # rounds of its budget that a device begins with
 _MOST_CREDIT = 60.0  # rounds of its budget that a device may save up
 _RESERVE, _RESERVE_ROUNDS = 30.0, 100.0  # what it aims to have saved, and how fast
 _MOST_RATIO = 10.0  # of one round's airtime to the average
 _CUTS = 3  # passes over powers that an account cuts
-_ITERATIONS = 60  # of the first round's fixed point, each half way in the logarithm
+_ITERATIONS = 100  # of the first round's fixed point, each half way in the logarithm
 
 
 @final
@@ -45,22 +50,25 @@ class Auto(AbstractPolicy):
 
     Each round it minimises :math:`\sum_n N p_n^2 / q_n + b_n q_n`, where the price of a device is
 
-    .. math:: b_n = \lambda \tau_n(P_n) + \mu_n P_n ,
+    .. math:: b_n = \lambda \tau_n(P_n) + \sum_i \mu_{i,n} u_{i,n}(P_n) ,
 
-    first over the powers (Theorem 2), then over the probabilities, each by itself. The cohort is
-    drawn by pivotal sampling: it has as many devices as the probabilities add up to, rounded up or
-    down.
+    first over the powers (Theorem 2 where power is the budget), then over the probabilities, each
+    by itself. The cohort is drawn by pivotal sampling: it has as many devices as the probabilities
+    add up to, rounded up or down.
 
-    The price of a watt is :math:`\mu_n = \theta_n \lambda T_n / \bar P`, with :math:`T_n` an
-    average of the device's :math:`\tau q`. At the best power, power costs :math:`\theta_n =
-    \epsilon` times what time costs, where an upload is :math:`\epsilon` per cent shorter at one
-    per cent more power. That lies between 0 and 1 on any radio, so it needs no units. It moves by
-    :math:`\theta \leftarrow \theta e^{\eta (P q / \bar P - 1)}`, and a little further where the
-    device has saved less than a reserve.
+    The price of a unit of budget i is :math:`\mu_{i,n} = \theta_{i,n} \lambda T_n / \bar u_i`,
+    with :math:`T_n` an average of the device's :math:`\tau q`. At the best power, power costs
+    :math:`\theta_n = \epsilon` times what time costs, where an upload is :math:`\epsilon` per cent
+    shorter at one per cent more power. That lies between 0 and 1 on any radio, so it needs no
+    units. It moves by :math:`\theta \leftarrow \theta e^{\eta (q u / \bar u - 1)}`, and a little
+    further where the device has saved less than a reserve.
 
-    Every device has an account in rounds of its budget. It begins with ``credit``, takes in 1 a
-    round and never goes below 0, so that after any T rounds the mean of P q is at most
-    :math:`\bar P (1 + \text{credit} / T)`, however wrong the prices are.
+    Every device has an account of each budget, in rounds of it (or seconds, where the limit is of
+    a second). It begins with ``credit``, takes in 1 a round and never goes below 0, so that after
+    any T rounds the mean of q u is at most :math:`\bar u (1 + \text{credit} / T)`, however wrong
+    the prices are. Where power would overdraw the account, less is sent; where another budget
+    would, q is lower, even below the floor of ``weight_limit``: a budget is kept, and the update
+    of a device that can seldom take part counts for more.
 
     Attributes:
         system: what is scheduled.
@@ -106,10 +114,13 @@ class Auto(AbstractPolicy):
     def init(self, devices: int) -> PolicyState:
         """Accounts with their credit; all else begins with the first gains."""
         whole_number("devices", devices)
+        unknown = np.full(devices, np.nan)
+        accounts = {f"credit.{each.name}": unknown.copy() for each in self.system.budgets}
+        shares = {f"share.{each.name}": unknown.copy() for each in self.system.budgets}  # theta
         return {
-            "credit": np.full(devices, _FIRST_CREDIT[self.budget_mode]),
-            "power_share": np.full(devices, np.nan),  # theta
-            "device_airtime_s": np.full(devices, np.nan),  # of tau q, the mean logarithm
+            **accounts,
+            **shares,
+            "device_airtime_s": unknown,  # of tau q, the mean logarithm
             "inverse": np.full(2, np.nan),  # Q, as an average
             "airtime_s": np.full(2, np.nan),  # tau, as an average
             "rounds": np.zeros(()),
@@ -125,36 +136,36 @@ class Auto(AbstractPolicy):
     def decide(self, observed: Observation, state: PolicyState) -> tuple[Decision, PolicyState]:
         """Prices by the averages so far, then powers, probabilities and a cohort."""
         gain, devices = observed.gain, len(observed.gain)
-        check_size(gain, state["credit"])
-        reachable, g = reachable_gains(gain)
-        if len(g) == 0:
-            return nobody(devices), {**state, "credit": _saved(state["credit"], 0.0)}
+        check_size(gain, state["device_airtime_s"])
+        reachable, known = reachable_gains(gain)
+        if len(known) == 0:
+            decision = nobody(devices)
+            return decision, self._accounts(state, decision)
         share = self.system.shares(devices)
         state = self._begun(gain, reachable, share, state)
-        weight = devices * share[reachable] ** 2
-        floor = np.minimum(1.0, share[reachable] / self.weight_limit)
-        lam = self.lam(state, devices)
-        time = lam * np.exp(state["device_airtime_s"])  # what the time of each device costs
-        watt = state["power_share"] * time / self.system.power.limit
-        queues = {self.system.power.name: watt[reachable]}
-        pricing = Pricing(system=self.system, v=1.0, lam=lam)
-        plan = pricing.plan(g, queues)
-        wanted_w, held_w = plan.power_w, state["credit"][reachable] * self.system.power.limit
-        q = _probability(weight, pricing.price(plan, queues), floor)
+        weight = devices * share**2
+        floor = np.where(reachable, np.minimum(1.0, share / self.weight_limit), 0.0)
+        pricing = Pricing(system=self.system, v=1.0, lam=self.lam(state, devices))
+        prices = self._prices(state, pricing.lam)
+        plan = pricing.plan(gain, prices)
+        wanted_w, held_w = plan.power_w, self._held_w(state)
+        q = _probability(weight, pricing.price(plan, prices), floor)
         for _ in range(_CUTS):  # what the account does not hold is not sent, and that has its price
             if np.all(wanted_w * q <= held_w):
                 break
-            plan = self.system.plan(g, np.minimum(wanted_w, held_w / q))
-            q = _probability(weight, pricing.price(plan, queues), floor)
-        plan = self.system.plan(g, np.minimum(wanted_w, held_w / q))
-        after = self._after(state, reachable, plan, q, weight)
-        probability = spread(q, reachable, devices, 0.0)
+            plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)))
+            q = _probability(weight, pricing.price(plan, prices), floor)
+        plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)))
+        for budget in self.system.budgets:
+            if budget.name != AveragePower.name:
+                held = state[f"credit.{budget.name}"] * budget.limit
+                q = np.minimum(q, np.where(reachable, held / budget.use(plan), 0.0))
         decision = Decision(
-            plan=plan.among(reachable, devices),
-            probability=probability,
-            cohort=Pivotal().draw(probability, None, share, observed.luck.stream("sampling")),
+            plan=plan,
+            probability=q,
+            cohort=Pivotal().draw(q, None, share, observed.luck.stream("sampling")),
         )
-        return decision, after
+        return decision, self._accounts(self._averages(state, decision, weight), decision)
 
     @property
     def _compute_s(self) -> float:
@@ -163,80 +174,137 @@ class Auto(AbstractPolicy):
     def _kappa(self, devices: int) -> float:
         return float(devices) if self.kappa is None else self.kappa
 
+    def _held_w(self, state: PolicyState) -> PerDevice | float:
+        """The power that accounts hold for this round."""
+        power = self.system.power
+        return np.inf if power is None else state[f"credit.{power.name}"] * power.limit
+
+    def _prices(self, state: PolicyState, lam: float) -> Queues:
+        """The price of a unit of each budget, by the name of the budget."""
+        time = lam * np.exp(state["device_airtime_s"])  # what the time of each device costs
+        round_s = self._compute_s + _average(state["airtime_s"])
+        return {
+            each.name: _known(state[f"share.{each.name}"] * time / each.allowance(round_s))
+            for each in self.system.budgets
+        }
+
     def _begun(
         self, gain: PerDevice, reachable: NDArray[np.bool_], share: PerDevice, state: PolicyState
     ) -> PolicyState:
         """The state, with a beginning for devices that are met for the first time."""
-        new = reachable & np.isnan(state["power_share"])
+        new = reachable & np.isnan(state["device_airtime_s"])
         if not new.any():
             return state
         devices = len(gain)
-        weight = devices * share[new] ** 2
-        floor = np.minimum(1.0, share[new] / self.weight_limit)
-        q, theta, airtime_s = self._first(gain[new], weight, floor)
-        power_share, on_air = state["power_share"].copy(), state["device_airtime_s"].copy()
-        power_share[new], on_air[new] = theta, np.log(q * airtime_s)
-        begun = {**state, "power_share": power_share, "device_airtime_s": on_air}
+        weight = devices * share**2
+        floor = np.minimum(1.0, share / self.weight_limit)
+        q, first, airtime_s = self._first(np.where(new, gain, np.nan), new, weight, floor)
+        begun = {**state, "device_airtime_s": state["device_airtime_s"].copy()}
+        begun["device_airtime_s"][new] = np.log(q * airtime_s)[new]
         if np.isnan(state["inverse"]).any():
-            whole = devices * float((share**2).sum()) / weight.sum()
-            begun["inverse"] = _started(float((weight / q).sum()) * whole)
-            begun["airtime_s"] = _started(float((q * airtime_s).sum()))
+            whole = devices * float((share**2).sum()) / weight[new].sum()
+            begun["inverse"] = _started(float((weight / q)[new].sum()) * whole)
+            begun["airtime_s"] = _started(float((q * airtime_s)[new].sum()))
+        round_s = self._compute_s + _average(begun["airtime_s"])
+        for budget in self.system.budgets:
+            credit = _FIRST_CREDIT[self.budget_mode] * budget.rounds(round_s)
+            for name, value in (("credit", credit), ("share", first[budget.name][new])):
+                begun[f"{name}.{budget.name}"] = state[f"{name}.{budget.name}"].copy()
+                begun[f"{name}.{budget.name}"][new] = value
         return begun
 
     def _first(
-        self, gain: PerDevice, weight: PerDevice, floor: PerDevice
-    ) -> tuple[PerDevice, PerDevice, PerDevice]:
-        """Probabilities, shares of power and uploads that agree with each other at these gains."""
-        link, budget_w, devices = self.system.link, self.system.power.limit, len(gain)
-        q = np.maximum(floor, 1.0 / np.sqrt(devices))
-        theta, upload_s = np.zeros(devices), np.ones(devices)
+        self, gain: PerDevice, new: NDArray[np.bool_], weight: PerDevice, floor: PerDevice
+    ) -> tuple[PerDevice, Queues, PerDevice]:
+        """Probabilities, shares of the budgets and uploads that agree, at these gains."""
+        devices, budgets = len(gain), self.system.budgets
+        q = np.maximum(floor, 1.0 / np.sqrt(new.sum()))
+        plan = self.system.plan(gain, np.where(new, self.system.mean_power_w, 0.0))
+        share = {budget.name: np.full(devices, 0.3) for budget in budgets}
         for _ in range(_ITERATIONS):
-            power_w = np.minimum(budget_w / q, link.max_power_w)
-            snr = gain * power_w / link.noise_w
-            elasticity = snr / ((1.0 + snr) * np.log1p(snr))
-            binds = budget_w / q >= link.max_power_w
-            theta = np.where(binds, _LEAST_SHARE, elasticity)
-            upload_s = self.system.access.price_s(link.airtime_s(gain, power_w))
-            inverse, airtime_s = float((weight / q).sum()), float((q * upload_s).sum())
-            kappa = self._kappa(devices)
+            upload_s = np.where(new, self.system.access.price_s(plan.upload_s), 0.0)
+            inverse, airtime_s = float((weight / q)[new].sum()), float((q * upload_s).sum())
+            kappa, round_s = self._kappa(devices), self._compute_s + airtime_s
             lam = self.fixed_lam or _price_of_time(kappa, inverse, self._compute_s, airtime_s)
-            better = _probability(weight, lam * upload_s * (1.0 + theta), floor)
-            q = np.sqrt(q * better)
-        return q, theta, upload_s
+            pricing = Pricing(system=self.system, v=1.0, lam=lam)
+            prices = {
+                each.name: share[each.name] * lam * q * upload_s / each.allowance(round_s)
+                for each in budgets
+            }
+            plan = pricing.plan(gain, prices)
+            for each in budgets:
+                spent = each.spent(plan, np.where(new, q, 0.0)) / each.allowance(round_s)
+                share[each.name] = self._bounded(
+                    each, share[each.name] * np.sqrt(np.clip(spent, 0.25, 4.0))
+                )
+            q = np.sqrt(q * _probability(weight, pricing.price(plan, prices), floor))
+        return q, share, np.where(new, self.system.access.price_s(plan.upload_s), 1.0)
 
-    def _after(
-        self,
-        state: PolicyState,
-        reachable: NDArray[np.bool_],
-        plan: Plan,
-        q: PerDevice,
-        weight: PerDevice,
-    ) -> PolicyState:
-        """Averages, shares of power and accounts after a round."""
-        devices = len(state["credit"])
+    def _averages(
+        self, state: PolicyState, decision: Decision, weight: PerDevice
+    ) -> dict[str, NDArray[np.float64]]:
+        """Averages and shares of the budgets after a round."""
+        plan, q = decision.plan, decision.probability
+        part = q > 0.0
         rounds = float(state["rounds"]) + 1.0
         rate = 1.0 / min(rounds + 1.0, _WINDOW)
-        spent = self.system.power.spent(plan, q) / self.system.power.limit
         step = max(_STEP, _FIRST_STEP / (1.0 + rounds / 10.0))
-        theta = state["power_share"].copy()
-        reserve = (_RESERVE - state["credit"][reachable]) / _RESERVE_ROUNDS
-        theta[reachable] *= np.exp(step * (spent - 1.0 + reserve))
-        theta = np.clip(theta, _LEAST_SHARE, _MOST_SHARE)
-        on_air = q * self.system.access.price_s(plan.upload_s)
-        own = state["device_airtime_s"].copy()
-        own[reachable] += rate * (np.log(on_air) - own[reachable])
-        whole = devices * float((self.system.shares(devices) ** 2).sum()) / weight.sum()
-        inverse = float((weight / q).sum()) * whole
-        airtime_s = float(on_air.sum())
-        everyone = spread(spent, reachable, devices, 0.0)
-        return {
-            "credit": _saved(state["credit"], everyone),
-            "power_share": theta,
-            "device_airtime_s": own,
-            "inverse": _averaged(state["inverse"], inverse, rate),
-            "airtime_s": _averaged(state["airtime_s"], airtime_s, rate),
-            "rounds": np.asarray(rounds),
-        }
+        round_s = self._compute_s + _average(state["airtime_s"])
+        after = dict(state)
+        for budget in self.system.budgets:
+            usual = budget.rounds(round_s)
+            saved = state[f"credit.{budget.name}"] / usual
+            spent = budget.spent(plan, q) / budget.allowance(round_s)
+            moved = np.exp(step * (spent - 1.0 + (_RESERVE - saved) / _RESERVE_ROUNDS))
+            theta = state[f"share.{budget.name}"]
+            after[f"share.{budget.name}"] = self._bounded(
+                budget, np.where(part, theta * moved, theta)
+            )
+        on_air = q * np.where(part, self.system.access.price_s(plan.upload_s), 0.0)
+        own = state["device_airtime_s"]
+        after["device_airtime_s"] = np.where(
+            part, own + rate * (np.log(np.where(part, on_air, 1.0)) - own), own
+        )
+        whole = float(weight.sum()) / float(weight[part].sum())
+        inverse = float((weight[part] / q[part]).sum()) * whole
+        after["inverse"] = _averaged(state["inverse"], inverse, rate)
+        after["airtime_s"] = _averaged(state["airtime_s"], float(on_air.sum()), rate)
+        after["rounds"] = np.asarray(rounds)
+        return after
+
+    def _accounts(self, state: PolicyState, decision: Decision) -> PolicyState:
+        """The accounts after a round: what was spent goes, what the round allows comes."""
+        round_s = self.system.round_s(decision.plan, decision.cohort)
+        after = dict(state)
+        for budget in self.system.budgets:
+            saved = state[f"credit.{budget.name}"]
+            spent = budget.spent(decision.plan, decision.probability) / budget.limit
+            most = _MOST_CREDIT * budget.rounds(
+                round_s
+                if np.isnan(state["airtime_s"]).any()
+                else self._compute_s + _average(state["airtime_s"])
+            )
+            after[f"credit.{budget.name}"] = np.minimum(
+                np.maximum(saved - spent, 0.0) + budget.rounds(round_s), most
+            )
+        return after
+
+    @staticmethod
+    def _bounded(budget: AbstractBudget, share: PerDevice) -> PerDevice:
+        most = _MOST_SHARE.get(budget.name, _MOST_SHARE_OF_OTHERS)
+        return np.clip(share, _LEAST_SHARE, most)
+
+
+def _known(price: PerDevice) -> PerDevice:
+    """Prices, 0 for devices that were never met."""
+    return np.where(np.isnan(price), 0.0, price)
+
+
+def _over(amount: PerDevice | float, probability: PerDevice) -> PerDevice:
+    """Amount over probability, infinite for those that do not take part."""
+    most: PerDevice = np.full(len(probability), np.inf)
+    np.divide(amount, probability, out=most, where=probability > 0.0)
+    return most
 
 
 def _started(value: float) -> NDArray[np.float64]:
@@ -263,10 +331,5 @@ def _price_of_time(kappa: float, inverse: float, compute_s: float, airtime_s: fl
 
 
 def _probability(weight: PerDevice, price: PerDevice, floor: PerDevice) -> PerDevice:
-    """The q that minimises weight / q + price q, from the floor to 1."""
+    """The q that minimises weight / q + price q, at least the floor and at most 1."""
     return np.clip(np.sqrt(weight / price), floor, 1.0)
-
-
-def _saved(credit: PerDevice, spent: PerDevice | float) -> PerDevice:
-    """An account after a round: what was spent goes, a round of the budget comes."""
-    return np.minimum(np.maximum(credit - spent, 0.0) + 1.0, _MOST_CREDIT)

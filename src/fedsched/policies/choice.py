@@ -119,7 +119,9 @@ class AbstractChoicePolicy(AbstractPolicy):
         if not reachable.any():
             nothing = nobody(devices)
             plan = replace(nothing.plan, power_w=offered_w)
-            spent = self.power.advance(state, gain, plan, nothing.probability)
+            spent = self.power.advance(
+                state, gain, plan, nothing.probability, self.system.compute_s
+            )
             return nothing, {**state, **spent}
         choice = self.choose(
             Context(
@@ -133,7 +135,8 @@ class AbstractChoicePolicy(AbstractPolicy):
             )
         )
         decision = self._decision(choice, observed, offered_w, state)
-        spent = self.power.advance(state, gain, decision.plan, decision.probability)
+        round_s = self.system.round_s(decision.plan, decision.cohort)
+        spent = self.power.advance(state, gain, decision.plan, decision.probability, round_s)
         return decision, {**state, **choice.state, **spent}
 
     def _decision(

@@ -4,15 +4,19 @@ import logging
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
+
 from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.policies.base import AbstractPolicy, PolicyState, nobody
+from fedsched.policies.budgets import AveragePower
 from fedsched.policies.designs import AbstractDesign
 from fedsched.policies.powers import AbstractPower
 from fedsched.policies.pricing import Pricing, Queues
 from fedsched.policies.system import System, reachable_gains
 from fedsched.solve.decision import decide
 from fedsched.solve.solution import TOLERANCE, RoundSolution
+from fedsched.solve.uplink import Uplink
 from fedsched.values import Decision, Observation, PerDevice, spread
 
 __all__ = ["Lyapunov"]
@@ -129,20 +133,20 @@ class Lyapunov(AbstractPolicy):
         self, pricing: Pricing, gain: PerDevice, queues: Queues, state: PolicyState
     ) -> RoundSolution:
         """Powers, prices and probabilities: in one call where the kernel has one."""
-        if self.power is None and self.design.kernel is not None:
+        link = self.system.link
+        if self._fused and self.design.kernel is not None and isinstance(link, Uplink):
             design, draws = self.design.kernel
             return decide(
-                gain, queues[self.system.power.name], uplink=self.system.link,
+                gain, queues[AveragePower.name], uplink=link,
                 v=pricing.v, lam=pricing.lam, design=design, draws=draws,
                 data_weight=self.system.data_weight, floor=self.qmin, as_printed=self.as_printed,
             )  # fmt: skip
         devices, near = len(gain), gain == gain
-        z = {name: queue[near] for name, queue in queues.items()}
         if self.power is None:
-            plan = pricing.plan(gain[near], z)
+            plan = pricing.plan(gain, queues)
         else:
-            plan = self.system.plan(gain[near], self.power.offered_w(gain, state)[near])
-        price = pricing.price(plan, z)
+            plan = self.system.plan(gain, self.power.offered_w(gain, state))
+        price = pricing.price(plan, queues)[near]
         weight: float | PerDevice = pricing.v / devices
         if self.system.data_weight is not None:
             weight = pricing.v * devices * self.system.shares(devices)[near] ** 2
@@ -154,13 +158,18 @@ class Lyapunov(AbstractPolicy):
             objective=found.objective,
             multiplier=found.multiplier,
             gap=found.gap,
-            power_w=spread(plan.power_w, near, devices, 0.0),
+            power_w=plan.power_w,
             price=spread(price, near, devices, 0.0),
         )
 
-    def _first_w(self, devices: int) -> float:
+    @property
+    def _fused(self) -> bool:
+        """Whether powers, prices and probabilities are one call of the kernel."""
+        return self.power is None and self.system.is_papers
+
+    def _first_w(self, devices: int) -> float | PerDevice:
         q, _ = self.design.uniform(devices)
-        return min(self.system.link.max_power_w, self.system.power.limit / q)
+        return np.minimum(self.system.max_power_w, self.system.mean_power_w / q)
 
     def _next(
         self,
@@ -170,8 +179,10 @@ class Lyapunov(AbstractPolicy):
         observed: Observation,
         state: PolicyState,
     ) -> PolicyState:
-        after = pricing.advance(queues, decision.plan, decision.probability)
+        plan, q = decision.plan, decision.probability
+        round_s = self.system.round_s(plan, decision.cohort)
+        after = pricing.advance(queues, plan, q, round_s)
         if self.power is None:
             return after
-        spent = self.power.advance(state, observed.gain, decision.plan, decision.probability)
+        spent = self.power.advance(state, observed.gain, plan, q, round_s)
         return {**spent, **after}

@@ -42,7 +42,14 @@ class AbstractPower(ABC):
         return offered_w
 
     @abstractmethod
-    def advance(self, state: State, gain: PerDevice, plan: Plan, probability: PerDevice) -> State:
+    def advance(
+        self,
+        state: State,
+        gain: PerDevice,
+        plan: Plan,
+        probability: PerDevice,
+        round_s: float = 0.0,
+    ) -> State:
         """The memory after a round; a choice without probabilities counts as 0 or 1."""
 
 
@@ -77,19 +84,23 @@ class QueuePower(AbstractPower):
 
     def offered_w(self, gain: PerDevice, state: State) -> PerDevice:
         """The closed form, at the queue before the round."""
-        queues = self._queues(gain, state)
-        reachable = ~np.isnan(gain)
-        known = {name: np.where(reachable, queue, 0.0) for name, queue in queues.items()}
-        plan = self._pricing.plan(np.where(reachable, gain, 1.0), known)
-        return np.where(reachable, plan.power_w, 0.0)
+        return self._pricing.plan(gain, self._queues(gain, state)).power_w
 
-    def advance(self, state: State, gain: PerDevice, plan: Plan, probability: PerDevice) -> State:
+    def advance(
+        self,
+        state: State,
+        gain: PerDevice,
+        plan: Plan,
+        probability: PerDevice,
+        round_s: float = 0.0,
+    ) -> State:
         """Z <- max(Z + P q - Pbar, 0)."""
-        return self._pricing.advance(self._queues(gain, state), plan, probability)
+        return self._pricing.advance(self._queues(gain, state), plan, probability, round_s)
 
     def _queues(self, gain: PerDevice, state: State) -> Queues:
-        peak_w, budget_w = self.system.link.max_power_w, self.system.power.limit
-        first_w = min(peak_w, budget_w * _turns(len(gain), self.draws))
+        first_w = np.minimum(
+            self.system.max_power_w, self.system.mean_power_w * _turns(len(gain), self.draws)
+        )
         return self._pricing.queues(gain, state, first_w)
 
 
@@ -120,7 +131,7 @@ class TrackedPower(AbstractPower):
     def init(self, devices: int) -> State:
         """One upload saved, nothing seen."""
         return {
-            "saved": np.full(devices, self.system.power.limit * _turns(devices, self.draws)),
+            "saved": np.full(devices, self.system.mean_power_w * _turns(devices, self.draws)),
             "taken": np.zeros(devices),
             "rounds": np.zeros(()),
         }
@@ -129,20 +140,27 @@ class TrackedPower(AbstractPower):
         """Budget over frequency."""
         check_size(gain, state["taken"])
         rounds = float(state["rounds"]) + _turns(len(gain), self.draws)
-        frequent_w = self.system.power.limit * rounds / (1.0 + state["taken"])
-        power_w = np.minimum(frequent_w, self.system.link.max_power_w)
+        frequent_w = self.system.mean_power_w * rounds / (1.0 + state["taken"])
+        power_w = np.minimum(frequent_w, self.system.max_power_w)
         return np.where(np.isnan(gain), 0.0, power_w)
 
     def allowed_w(self, offered_w: PerDevice, state: State, probability: PerDevice) -> PerDevice:
         """Within what is saved."""
         return np.minimum(offered_w, _over(state["saved"], probability))
 
-    def advance(self, state: State, gain: PerDevice, plan: Plan, probability: PerDevice) -> State:
+    def advance(
+        self,
+        state: State,
+        gain: PerDevice,
+        plan: Plan,
+        probability: PerDevice,
+        round_s: float = 0.0,
+    ) -> State:
         """Keep the account, and count how often."""
-        del gain
-        budget = self.system.power
+        del gain, round_s
+        spent_w = plan.power_w * probability
         return {
-            "saved": state["saved"] - budget.spent(plan, probability) + budget.limit,
+            "saved": state["saved"] - spent_w + self.system.mean_power_w,
             "taken": state["taken"] + probability,
             "rounds": state["rounds"] + 1.0,
         }
@@ -161,19 +179,26 @@ class ExactPower(AbstractPower):
     def offered_w(self, gain: PerDevice, state: State) -> PerDevice:
         """The budget, until q is known."""
         del state
-        least_w = min(self.system.power.limit, self.system.link.max_power_w)
+        least_w = np.minimum(self.system.mean_power_w, self.system.max_power_w)
         return np.where(np.isnan(gain), 0.0, least_w)
 
     def allowed_w(self, offered_w: PerDevice, state: State, probability: PerDevice) -> PerDevice:
         """Budget over probability."""
         del state
-        budget_w = _over(self.system.power.limit, probability)
-        exact_w = np.minimum(budget_w, self.system.link.max_power_w)
+        budget_w = _over(self.system.mean_power_w, probability)
+        exact_w = np.minimum(budget_w, self.system.max_power_w)
         return np.where(probability > 0.0, exact_w, offered_w)
 
-    def advance(self, state: State, gain: PerDevice, plan: Plan, probability: PerDevice) -> State:
+    def advance(
+        self,
+        state: State,
+        gain: PerDevice,
+        plan: Plan,
+        probability: PerDevice,
+        round_s: float = 0.0,
+    ) -> State:
         """Nothing changes."""
-        del state, gain, plan, probability
+        del state, gain, plan, probability, round_s
         return {}
 
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from fedsched.checks import positive_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.policies.system import System
+from fedsched.solve.power import Tariff
+from fedsched.solve.uplink import Uplink
 from fedsched.values import PerDevice, Plan
 
 __all__ = ["STARTS", "Pricing", "Queues", "State", "check_size", "queue_name", "queues_in"]
@@ -59,51 +61,73 @@ class Pricing:
             raise UnknownNameError("start", self.start, STARTS)
         positive_number("v", self.v)
         positive_number("lam", self.lam)
+        if self.as_printed and not self.system.is_papers:
+            raise InputError(
+                "as_printed: true is for the paper's system, one power budget for all devices over "
+                "a link with gains; leave it out for others"
+            )
 
     @property
     def _cost(self) -> float:
+        """What Theorem 2 calls c: V lambda l / B."""
         link = self.system.link
+        assert isinstance(link, Uplink)
         return self.v * self.lam * link.bits / link.bandwidth_hz
 
     def init(self, devices: int) -> State:
         """Empty queues, or NaN for those that begin with the first gain of their device."""
-        first = 0.0 if self.start == "empty" else np.nan
-        return {queue_name(budget.name): np.full(devices, first) for budget in self.system.budgets}
+        begins = self.start == "budget" and self.system.is_papers
+        return {
+            queue_name(budget.name): np.full(devices, np.nan if begins else 0.0)
+            for budget in self.system.budgets
+        }
 
-    def queues(self, gain: PerDevice, state: State, first_w: float) -> Queues:
+    def queues(self, gain: PerDevice, state: State, first_w: float | PerDevice) -> Queues:
         """The queues; those that have not begun give the power ``first_w`` at the present gain."""
         found = {budget.name: state[queue_name(budget.name)] for budget in self.system.budgets}
         for queue in found.values():
             check_size(gain, queue)
-        power = self.system.power
+        power, link = self.system.power, self.system.link
+        if power is None or not isinstance(link, Uplink):
+            return found
         missing = np.isnan(found[power.name])
         if not missing.any():
             return found
         # The printed power is that of a cost times ln 2, and so is the queue that gives it.
         cost = self._cost * (float(np.log(2.0)) if self.as_printed else 1.0)
-        begin = power.queue_for(gain, first_w, cost=cost, noise=self.system.link.noise_w)
+        begin = power.queue_for(gain, first_w, cost=cost, noise=link.noise_w)
         return {**found, power.name: np.where(missing, begin, found[power.name])}
 
     def plan(self, gain: PerDevice, queues: Queues) -> Plan:
-        """The powers of least price, for gains that are all known."""
-        power = self.system.power
+        """The powers of least price; NaN gains cannot send."""
+        power, link = self.system.power, self.system.link
+        if power is None or not isinstance(link, Uplink) or not self.system.is_papers:
+            tariff = Tariff(second=self.v * self.lam)
+            for budget in self.system.budgets:
+                tariff = tariff + budget.tariff(queues[budget.name])
+            best_w = link.cheapest_power_w(gain, tariff, self.system.max_power_w)
+            return self.system.plan(gain, best_w)
+        near = gain == gain
         best_w = power.best_power_w(
-            gain, queues[power.name],
-            cost=self._cost, link=self.system.link, as_printed=self.as_printed,
+            np.where(near, gain, 1.0), np.where(near, queues[power.name], 0.0),
+            cost=self._cost, link=link, as_printed=self.as_printed,
         )  # fmt: skip
-        return self.system.plan(gain, best_w)
+        return self.system.plan(gain, np.where(near, best_w, 0.0))
 
     def price(self, plan: Plan, queues: Queues) -> PerDevice:
         """The price of each device: that of its time, and those of its budgets."""
         price = (self.v * self.lam) * self.system.access.price_s(plan.upload_s)
         for budget in self.system.budgets:
-            price = price + queues[budget.name] * budget.use(plan)
+            use = np.where(np.isfinite(plan.upload_s), budget.use(plan), 0.0)
+            price = price + queues[budget.name] * use
         return price
 
-    def advance(self, queues: Queues, plan: Plan, probability: PerDevice) -> State:
-        """The state after a round."""
+    def advance(
+        self, queues: Queues, plan: Plan, probability: PerDevice, round_s: float = 0.0
+    ) -> State:
+        """The state after a round; limits that are of a second depend on its length."""
         return {
-            queue_name(budget.name): budget.advance(queues[budget.name], plan, probability)
+            queue_name(budget.name): budget.advance(queues[budget.name], plan, probability, round_s)
             for budget in self.system.budgets
         }
 

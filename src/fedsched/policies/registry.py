@@ -361,7 +361,7 @@ def make_policy(
         if option not in known:
             raise UnknownNameError("option", option, known)
     system = System(
-        link=uplink, power=AveragePower(budget_w), access=access, data_weight=data_weight
+        link=uplink, budgets=(AveragePower(budget_w),), access=access, data_weight=data_weight
     )
     chosen = PolicyOptions(kind=name, draws=draws, **options)
     return build_policy(policy_info(name), chosen, system, samples)

@@ -12,8 +12,8 @@ from fedsched.checks import finite_array, positive_number
 from fedsched.errors import InputError
 from fedsched.policies.budgets import AbstractBudget, AveragePower
 from fedsched.radio.access import TDMA, AbstractAccess
-from fedsched.solve.uplink import Uplink
-from fedsched.values import PerDevice, Plan
+from fedsched.solve.uplink import AbstractLink, Uplink
+from fedsched.values import Cohort, PerDevice, Plan
 
 __all__ = ["System", "reachable_gains"]
 
@@ -24,14 +24,16 @@ class System:
 
     Attributes:
         link: the link that is shared.
-        power: the average-power budget of every device.
+        budgets: what every device may spend, each of another kind.
+        peak_w: the peak power of each device; that of the link for all if None.
         access: how a cohort shares the link.
         compute_s: seconds of computation a round.
         data_weight: p, each device's share of the data; equal shares if None.
     """
 
-    link: Uplink
-    power: AveragePower = AveragePower(1.0)
+    link: AbstractLink
+    budgets: tuple[AbstractBudget, ...] = (AveragePower(1.0),)
+    peak_w: PerDevice | None = field(default=None, compare=False)
     access: AbstractAccess = TDMA()
     compute_s: float = 0.0
     data_weight: PerDevice | None = field(default=None, compare=False)
@@ -39,11 +41,43 @@ class System:
     def __post_init__(self) -> None:
         positive_number("compute_s", self.compute_s, allow_zero=True)
         object.__setattr__(self, "data_weight", _checked_shares(self.data_weight))
+        if self.peak_w is not None:
+            finite_array("peak_w", self.peak_w, allow_zero=False)
+        names = [budget.name for budget in self.budgets]
+        if len(set(names)) < len(names):
+            raise InputError(
+                f"budgets must be of different kinds, got {', '.join(names)}; of one kind only the "
+                "tightest can bind, so give that one"
+            )
 
     @property
-    def budgets(self) -> tuple[AbstractBudget, ...]:
-        """All budgets that devices have."""
-        return (self.power,)
+    def power(self) -> AveragePower | None:
+        """The budget of average power, if there is one."""
+        return next((each for each in self.budgets if isinstance(each, AveragePower)), None)
+
+    @property
+    def max_power_w(self) -> float | PerDevice:
+        """The peak power: one for all, or one each."""
+        return self.link.max_power_w if self.peak_w is None else self.peak_w
+
+    @property
+    def mean_power_w(self) -> float | PerDevice:
+        """What a device may send with in every round; the peak where no budget of power is."""
+        return self.max_power_w if self.power is None else self.power.limit
+
+    @property
+    def is_papers(self) -> bool:
+        """Whether it is the paper's: one power budget and one peak for all, over a known gain.
+
+        Then a round is one call of the kernel.
+        """
+        return (
+            isinstance(self.link, Uplink)
+            and self.peak_w is None
+            and self.power is not None
+            and len(self.budgets) == 1
+            and np.ndim(self.power.limit) == 0
+        )
 
     def plan(self, gain: PerDevice, power_w: PerDevice) -> Plan:
         """What each device does at this power; NaN gains cannot send."""
@@ -53,6 +87,10 @@ class System:
             compute_s=self.compute_s,
             upload_s=np.nan_to_num(self.link.airtime_s(gain, power_w), nan=np.inf, posinf=np.inf),
         )
+
+    def round_s(self, plan: Plan, cohort: Cohort) -> float:
+        """Seconds of a round, as the clock counts them."""
+        return self.compute_s + self.access.uploads_s(plan.upload_s[cohort.device])
 
     def shares(self, devices: int) -> PerDevice:
         """Each device's share of the data: 1/N unless given."""

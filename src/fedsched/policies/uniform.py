@@ -73,7 +73,8 @@ class AbstractEqual(AbstractPolicy):
                     observed.luck.stream("sampling"),
                 ),
             )
-        after = self._rule.advance(state, gain, decision.plan, decision.probability)
+        round_s = self.system.round_s(decision.plan, decision.cohort)
+        after = self._rule.advance(state, gain, decision.plan, decision.probability, round_s)
         return decision, {**state, **after}
 
 

@@ -169,7 +169,7 @@ class FedCS(AbstractChoicePolicy):
         link, reach = self.system.link, context.reach
         if self.candidates is not None:
             reach = reach[smallest(context.chance[0, reach], self.candidates)]
-        deadline_s = self.deadline_s or self.draws * link.bits / (4.0 * link.bandwidth_hz)
+        deadline_s = self.deadline_s or self.draws * link.nominal_s
         upload_s = context.plan.upload_s[reach]
         device = reach[deadline_greedy(upload_s, deadline_s=deadline_s)]
         return Choice(device=device, weight=average(device, context.share))

@@ -82,7 +82,7 @@ def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
     """The policy of a scenario."""
     system = System(
         link=uplink,
-        power=AveragePower(scenario.uplink.budget_w),
+        budgets=(AveragePower(scenario.uplink.budget_w),),
         access=make_access(scenario.uplink.access),
         compute_s=scenario.uplink.computation_s,
         data_weight=data_weight_of(scenario),

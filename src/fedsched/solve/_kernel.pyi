@@ -14,6 +14,17 @@ def power(
     threads: int,
     /,
 ) -> int: ...
+def tariff(
+    gain: _Array,
+    second: _Array,
+    watt: _Array,
+    joule: _Array,
+    peak: _Array,
+    power: _Array,
+    length: float,
+    noise: float,
+    /,
+) -> int: ...
 def solve(
     price: _Array,
     weight: _Array,

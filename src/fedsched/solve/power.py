@@ -1,6 +1,8 @@
-"""The transmit power of Theorem 2, corrected."""
+"""The transmit power of Theorem 2, corrected, and of devices that pay by the joule."""
 
 import math
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,10 +12,78 @@ from fedsched.errors import InputError
 from fedsched.solve import _kernel
 from fedsched.values import PerDevice
 
-__all__ = ["log2_factor", "optimal_power"]
+__all__ = ["Tariff", "cheapest_power", "log2_factor", "optimal_power"]
 
 
 _LN2 = math.log(2.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tariff:
+    """What a second on air, a watt and a joule cost a device: one for all, or one each."""
+
+    second: float | PerDevice = 0.0
+    watt: float | PerDevice = 0.0
+    joule: float | PerDevice = 0.0
+
+    def __add__(self, other: Self) -> "Tariff":
+        return Tariff(
+            second=self.second + other.second,
+            watt=self.watt + other.watt,
+            joule=self.joule + other.joule,
+        )
+
+
+def cheapest_power(
+    gain: PerDevice,
+    tariff: Tariff,
+    *,
+    length: float,
+    noise: float,
+    max_power: float | PerDevice,
+) -> PerDevice:
+    r"""The power that minimises the price of one upload by the tariff.
+
+    With s, w and j the prices of a second, a watt and a joule, it solves for each device
+
+    .. math:: \min_{0 < P \le P_{\max}} (s + j P) \, \tau + w P, \quad
+              \tau = L / \log_2(1 + |h|^2 P / N_0) .
+
+    The price falls up to the best power and rises after it. With :math:`x = 1 + |h|^2 P / N_0` that
+    power is where :math:`j (x \ln x - x + 1) + \frac{w}{L \ln 2} x \ln^2 x = s |h|^2 / N_0`. The
+    left side grows and is convex in x, so Newton's method finds the root.
+
+    Args:
+        gain: |h|^2 > 0, one a device; NaN: out of reach.
+        tariff: prices; that of a second is positive.
+        length: L, the seconds of an upload at one bit per symbol: bits over bandwidth.
+        noise: N0.
+        max_power: Pmax, one for all or one a device.
+
+    Returns:
+        Power of each device; 0 where the gain is NaN.
+
+    Example:
+        >>> only_joules = Tariff(second=1.0, joule=1.0)
+        >>> cheapest_power(np.ones(1), only_joules, length=1.0, noise=1.0, max_power=9.0).round(4)
+        array([1.7183])
+    """
+    for name, value in (("length", length), ("noise", noise)):
+        positive_number(name, value)
+    g = np.ascontiguousarray(gain, dtype=float)
+
+    def per_device(value: float | PerDevice) -> PerDevice:
+        return np.ascontiguousarray(np.broadcast_to(value, g.shape), dtype=float)
+
+    second, watt, joule = map(per_device, (tariff.second, tariff.watt, tariff.joule))
+    peak, power = per_device(max_power), np.empty(g.shape)
+    if _kernel.tariff(g, second, watt, joule, peak, power, length, noise):
+        finite_array("gain", g[~np.isnan(g)], allow_zero=False)
+        finite_array("tariff.second", second, allow_zero=False)
+        finite_array("tariff.watt", watt, allow_zero=True)
+        finite_array("tariff.joule", joule, allow_zero=True)
+        finite_array("max_power", peak, allow_zero=False)
+    return power
 
 
 def log2_factor(as_printed: bool) -> float:

@@ -8,6 +8,7 @@
 
 #include "threads.c"
 #include "power.c"
+#include "tariff.c"
 #include "response.c"
 #include "leader.c"
 #include "rising.c"
@@ -52,4 +53,4 @@ static int kernel_solve(const Problem *p, double *omega, double *q, Certificate 
     return SOLVED;
 }
 
-const Kernel NAME_OF(KERNEL) = {TEXT_OF(KERNEL), kernel_power, kernel_solve};
+const Kernel NAME_OF(KERNEL) = {TEXT_OF(KERNEL), kernel_power, kernel_tariff, kernel_solve};

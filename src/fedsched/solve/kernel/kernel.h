@@ -12,6 +12,12 @@ typedef struct {
     double cost, factor, noise, max_power;
 } Link;
 
+/* What a second on air, a watt and a joule cost each device; L = l / B, and N0. */
+typedef struct {
+    const double *gain, *second, *watt, *joule, *peak;
+    double length, noise;
+} Tariff;
+
 /* min sum a/q + b q over what the design allows. */
 typedef struct {
     int design;
@@ -35,6 +41,7 @@ typedef struct {
     const char *name;
     int (*power)(const Link *, int64_t n, const double *gain, const double *queue, double *power,
                  double *price, int threads);
+    int (*tariff)(const Tariff *, int64_t n, double *power);
     int (*solve)(const Problem *, double *omega, double *q, Certificate *);
 } Kernel;
 

@@ -186,6 +186,37 @@ static PyObject *py_power(PyObject *self, PyObject *const *a, Py_ssize_t count)
     return outcome(&arrays, status);
 }
 
+/* tariff(gain, second, watt, joule, peak, power, length, noise) */
+static PyObject *py_tariff(PyObject *self, PyObject *const *a, Py_ssize_t count)
+{
+    static const char *name[5] = {"gain", "second", "watt", "joule", "peak"};
+    Arrays arrays = {.count = 0};
+    Tariff t;
+    const double **field[5] = {&t.gain, &t.second, &t.watt, &t.joule, &t.peak};
+    double *power;
+    Py_ssize_t n = -1;
+    int status = BAD_INPUT;
+    (void)self;
+    if (count != 8) return PyErr_Format(PyExc_TypeError, "tariff takes 8 arguments, got %zd", count);
+    t.length = PyFloat_AsDouble(a[6]);
+    t.noise = PyFloat_AsDouble(a[7]);
+    if (PyErr_Occurred()) return NULL;
+    if (!(t.length > 0 && t.length <= 1e300 && t.noise > 0 && t.noise <= 1e300)) {
+        refuse("length and noise must be positive and finite");
+        return NULL;
+    }
+    for (int i = 0; i < 5; i++) {
+        if (!(*field[i] = take(&arrays, a[i], name[i], 0, n))) return outcome(&arrays, status);
+        n = arrays.view[0].len / 8;
+    }
+    if ((power = take(&arrays, a[5], "power", 1, n))) {
+        Py_BEGIN_ALLOW_THREADS
+        status = chosen->tariff(&t, n, power);
+        Py_END_ALLOW_THREADS
+    }
+    return outcome(&arrays, status);
+}
+
 /* decide(gain, queue, power, cost, factor, noise, max_power, and the arguments of solve) */
 static PyObject *py_decide(PyObject *self, PyObject *const *a, Py_ssize_t count)
 {
@@ -245,7 +276,8 @@ static int prepare(PyObject *module)
 static PyMethodDef methods[] = {
     {"solve", FUNCTION(py_solve), NULL},     {"power", FUNCTION(py_power), NULL},
     {"decide", FUNCTION(py_decide), NULL},   {"kernels", FUNCTION(py_kernels), NULL},
-    {"use", FUNCTION(py_use), NULL},         {NULL, NULL, 0, NULL},
+    {"use", FUNCTION(py_use), NULL},         {"tariff", FUNCTION(py_tariff), NULL},
+    {NULL, NULL, 0, NULL},
 };
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)prepare}, {0, NULL}};
 static struct PyModuleDef definition = {
