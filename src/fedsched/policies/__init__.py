@@ -2,7 +2,14 @@
 
 from fedsched.policies.auto import Auto
 from fedsched.policies.base import AbstractPolicy, Need, PolicyState
-from fedsched.policies.budgets import AbstractBudget, AveragePower
+from fedsched.policies.budgets import (
+    AbstractBudget,
+    Airtime,
+    AveragePower,
+    Energy,
+    Participation,
+    Traffic,
+)
 from fedsched.policies.choice import AbstractChoicePolicy, AbstractTossedPolicy, Choice, Context
 from fedsched.policies.designs import (
     AbstractDesign,
@@ -35,21 +42,25 @@ __all__ = [
     "AbstractPolicy",
     "AbstractPower",
     "AbstractTossedPolicy",
+    "Airtime",
     "Auto",
     "AveragePower",
     "Choice",
     "Context",
+    "Energy",
     "FixedSize",
     "Full",
     "Independent",
     "Lyapunov",
     "Need",
+    "Participation",
     "PolicyInfo",
     "PolicyOptions",
     "PolicyState",
     "QueuePower",
     "System",
     "TrackedPower",
+    "Traffic",
     "Uniform",
     "WithReplacement",
     "build_policy",

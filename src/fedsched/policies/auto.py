@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.policies.base import AbstractPolicy, PolicyState, nobody
-from fedsched.policies.budgets import AbstractBudget, AveragePower
+from fedsched.policies.budgets import AbstractBudget, AveragePower, Energy
 from fedsched.policies.designs import Pivotal
 from fedsched.policies.pricing import Pricing, Queues, check_size
 from fedsched.policies.system import System, reachable_gains
@@ -31,9 +31,10 @@ _WINDOW = 50.0  # rounds that averages look back; fewer while fewer have passed
 _STEP = 0.05  # of a price, where a device spends nothing or twice its budget
 _FIRST_STEP = 0.2
 _LEAST_SHARE = 0.01  # of what a budget costs in what time costs
-# At the best power a watt's share is below 1. What no power saves can only be had by taking part
-# less often, and its price has no such bound.
-_MOST_SHARE = {AveragePower.name: 10.0}
+# At the best power a watt's share is below 1, and a joule's is 20 at an SNR of 0.1, below which
+# less power saves hardly a joule and takes ever longer. What no power saves can only be had by
+# taking part less often, and its price has no such bound.
+_MOST_SHARE = {AveragePower.name: 10.0, Energy.name: 20.0}
 _MOST_SHARE_OF_OTHERS = 1e6
 _FIRST_CREDIT = {"average": 10.0, "strict": 1.0}  # rounds of its budget that a device begins with
 _MOST_CREDIT = 60.0  # rounds of its budget that a device may save up
