@@ -88,6 +88,23 @@ def test_every_compiler_gives_the_same_bits(name, tmp_path):
         assert answers(other) == answers(_kernel), kernel
 
 
+def test_a_device_far_beyond_its_wish_opens_the_gap(tmp_path):
+    # F is 0 there, as at the minimum. A kernel that lets the first device take half shows it.
+    sources = shutil.copytree(KERNEL, tmp_path / "kernel")
+    answer = (sources / "answer.c").read_text(encoding="utf-8")
+    wrong = answer.replace(
+        "    rest = total(d->omega, n - 1);", "    rest = total(d->omega, n - 1) - d->omega[0] + 0.5;"
+        "\n    d->omega[0] = 0.5;"
+    )  # fmt: skip
+    assert wrong != answer
+    (sources / "answer.c").write_text(wrong, encoding="utf-8")
+    other = loaded(runpy.run_path(str(sources / "build.py"))["build"](tmp_path))
+    price, omega, q, certificate = np.array([5.0, 3.0, 0.5]), np.empty(3), np.empty(3), np.empty(4)
+    for kernel, gap in ((_kernel, 0.0), (other, 6.0 - 2.0 * 5.0**0.5)):
+        kernel.solve(price, np.ones(1), omega, q, certificate, 3, 0, 1000, 1.0, 0.0, 1)
+        assert certificate[2] * certificate[0] == pytest.approx(gap, abs=1e-9)
+
+
 def test_no_name_of_another_processor_is_taken():
     with pytest.raises(ValueError, match="no such kernel"):
         _kernel.use("z80")

@@ -11,7 +11,6 @@ from fedsched.errors import InputError, UnknownNameError
 from fedsched.solve import _kernel
 from fedsched.solve.power import log2_factor
 from fedsched.solve.probabilities import DESIGNS, check_floor
-from fedsched.solve.saturated import mend
 from fedsched.solve.solution import RoundSolution
 from fedsched.solve.uplink import Uplink
 from fedsched.values import PerDevice
@@ -123,8 +122,6 @@ class _Problem(NamedTuple):
             shape[-1], DESIGNS[self.design], self.draws, self.draws, self.floor, self.threads,
         ):  # fmt: skip
             return None
-        if omega is not None:
-            mend(price, weight, self.draws, self.floor, omega, q, certificate)
         return RoundSolution(
             probability=q,
             draw_probability=omega,

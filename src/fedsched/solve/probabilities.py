@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from fedsched.checks import finite_array, whole_number
 from fedsched.errors import InputError
 from fedsched.solve import _kernel
-from fedsched.solve.saturated import mend
 from fedsched.solve.solution import Solution
 from fedsched.values import PerDevice
 
@@ -117,8 +116,6 @@ def _solve(
     _kernel.solve(
         b, a, omega, q, certificate, devices, DESIGNS[design], draws, size, floor, threads
     )  # fmt: skip
-    if omega is not None:
-        mend(b, a, draws, floor, omega, q, certificate)
     return Solution(
         probability=q,
         draw_probability=omega,

@@ -60,7 +60,7 @@ static int solve_once(Draws *d, Certificate *c)
     leader = write_omegas(d);
     all = others_of(d, 1);
     all.n = n;
-    certify(&all, d->q, d->best.nu, d->p->floor, &c->objective, &residual);
+    certify(&all, d->q, d->best.nu, d->best.place < 0, d->p->floor, &c->objective, &residual);
     for (int i = 0; i < 3; i++) { /* places as they were given */
         int64_t place = i == 0 ? leader : i == 1 ? second : first;
         swap(d->omega, place, n - 1);

@@ -40,9 +40,12 @@ INLINE void newton(const double *RESTRICT beta, const double *RESTRICT scale,
         double over = 1 / Y, root = sqrt(um * larger(over, 0)), half = 0.5 * root * over;
         double rise = draws * rest[i] - half * (share * (draws - 1)); /* dE / d omega */
         int good = (Y > 0) & (rise > 0), finite = half < HUGE_RATIO;
-        double flat = 1 / rise, right = finite ? -(q[i] - root) * flat : omega[i];
+        /* E = (1 - root) - u^m keeps its digits where q is close to 1; 1 - root = (y - 1) / (y + sqrt y). */
+        double sated = ((beta[i] - 1) * um - share * u[i]) * over / (1 + root) - um;
+        double off = um < 0.5 ? sated : q[i] - root;
+        double flat = 1 / rise, right = finite ? -off * flat : omega[i];
         int all = !(Y > 0) & (um > 0) & wants_all;
-        E[i] = good ? q[i] - root : all ? -HUGE_RATIO : INFINITY;
+        E[i] = good ? off : all ? -HUGE_RATIO : INFINITY;
         step[i] = good ? right : all ? omega[i] : -0.5 * omega[i];
         slope[i] = good & finite ? half * u[i] * one_m * flat * each : 0;
     }
