@@ -92,10 +92,8 @@ def test_a_device_far_beyond_its_wish_opens_the_gap(tmp_path):
     # F is 0 there, as at the minimum. A kernel that lets the first device take half shows it.
     sources = shutil.copytree(KERNEL, tmp_path / "kernel")
     answer = (sources / "answer.c").read_text(encoding="utf-8")
-    wrong = answer.replace(
-        "    rest = total(d->omega, n - 1);", "    rest = total(d->omega, n - 1) - d->omega[0] + 0.5;"
-        "\n    d->omega[0] = 0.5;"
-    )  # fmt: skip
+    place = "    rest = total(d->omega, n - 1);\n"
+    wrong = answer.replace(place, "    d->omega[0] = 0.5;\n" + place)
     assert wrong != answer
     (sources / "answer.c").write_text(wrong, encoding="utf-8")
     other = loaded(runpy.run_path(str(sources / "build.py"))["build"](tmp_path))
