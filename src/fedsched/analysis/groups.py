@@ -36,6 +36,7 @@ _IGNORED = frozenset(
 # Fields that came after the first logs were written, with what every run did before.
 _LATER = {
     "training.aggregator": "sum",
+    "training.bounds": "off",
     "training.average_rounds": 1,
     "training.compress": "none",
     "uplink.feedback_bits": 64.0,

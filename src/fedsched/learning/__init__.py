@@ -11,6 +11,7 @@ from fedsched.learning.aggregation import (
     running_mean,
 )
 from fedsched.learning.dataset import Dataset, load_dataset
+from fedsched.learning.influence import BoundedInfluence, TrimmedSum, bounded
 from fedsched.learning.partition import Partition
 from fedsched.learning.updates import LocalUpdate
 
@@ -18,12 +19,15 @@ __all__ = [
     "AGGREGATORS",
     "AbstractAggregator",
     "Aggregated",
+    "BoundedInfluence",
     "Dataset",
     "LatestUpdates",
     "LocalUpdate",
     "Partition",
+    "TrimmedSum",
     "Update",
     "WeightedSum",
+    "bounded",
     "load_dataset",
     "make_aggregator",
     "running_mean",

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from fedsched.errors import InputError
-from fedsched.learning.aggregation import make_aggregator
+from fedsched.learning.aggregation import AbstractAggregator, make_aggregator
 from fedsched.learning.compression import Sending, make_compressor
+from fedsched.learning.influence import bounded
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.spec import TrainerSpec
 from fedsched.policies import (
@@ -30,6 +31,7 @@ from fedsched.values import PerDevice, ScheduledRound
 __all__ = [
     "about_run",
     "about_trace",
+    "aggregator_of",
     "air_of",
     "channel_of",
     "data_weight_of",
@@ -120,10 +122,16 @@ def training_of(scenario: Scenario, pool: AbstractTrainingPool) -> Training:
         pool=pool,
         eval_every=scenario.run.eval_every,
         last_round=scenario.run.rounds - 1,
-        aggregator=make_aggregator(scenario.training.aggregator),
+        aggregator=aggregator_of(scenario),
         average_rounds=scenario.training.average_rounds,
         sending=sending_of(scenario),
     )
+
+
+def aggregator_of(scenario: Scenario) -> AbstractAggregator:
+    """How the updates of a scenario move the model."""
+    section = scenario.training
+    return bounded(section.bounds, make_aggregator(section.aggregator))
 
 
 def data_weight_of(scenario: Scenario) -> PerDevice | None:
@@ -179,7 +187,7 @@ def about_run(scenario: Scenario, channel: AbstractChannel, uplink: Uplink) -> d
         "devices": channel.devices,
         # Updates out of memory are of older models, whoever takes part.
         "biased": policy_info(scenario.policy.kind).biased
-        or make_aggregator(scenario.training.aggregator).biased
+        or aggregator_of(scenario).biased
         or sending_of(scenario).biased,
         **about_trace(channel),
     }

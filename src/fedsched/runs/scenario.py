@@ -22,6 +22,7 @@ from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.learning.aggregation import AGGREGATORS
 from fedsched.learning.compression import compressor_name
+from fedsched.learning.influence import BOUNDS, bounded
 from fedsched.policies import PolicyOptions, policy_names, reads_of
 from fedsched.radio.access import ACCESSES
 from fedsched.radio.units import complete_unit, parse_unit
@@ -124,6 +125,7 @@ class TrainingSection:
     batch_size: int = 32
     learning_rate: float = 0.01
     aggregator: str = "sum"  # of weighted updates; "memory": the latest update of every device
+    bounds: str = "off"  # of what one device can do to the model: "clip" or "robust"
     average_rounds: int = 1  # measured is a mean of the models over so many; 1: the model itself
     compress: str | int = "none"  # updates, to so many bits a number, or by another compressor
 
@@ -133,6 +135,10 @@ class TrainingSection:
         positive_number("training.learning_rate", self.learning_rate)
         if ":" not in self.aggregator and self.aggregator not in AGGREGATORS:
             raise UnknownNameError("training.aggregator", self.aggregator, AGGREGATORS)
+        if self.bounds not in BOUNDS:
+            raise UnknownNameError("training.bounds", self.bounds, BOUNDS)
+        if self.aggregator in AGGREGATORS:
+            bounded(self.bounds, AGGREGATORS[self.aggregator]())  # not all go together
         # One name for each, so that equal runs compare equal.
         name = compressor_name(self.compress, field="training.compress")
         object.__setattr__(self, "compress", name)

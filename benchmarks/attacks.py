@@ -1,0 +1,163 @@
+"""What liars cost: digits on 100 devices, with and without bounds on the influence of a device.
+
+    python -m benchmarks.attacks [--alpha 1.0] [--seeds 2] [--rounds 200]
+
+Prints the table of docs/reliability.md. A cost is in points of test accuracy, the mean of the last
+two measurements over the seeds, against the honest run without bounds.
+"""
+
+import argparse
+import logging
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedsched.learning.pool import AbstractTrainingPool, training_pool
+from fedsched.radio import AbstractChannel, make_channel
+from fedsched.rounds import train
+from fedsched.runs.assembly import air_of, trainer_spec_of, training_of
+from fedsched.runs.scenario import scenario_from
+
+DEVICES = 100
+BITS = 17765696.0  # of the paper's CNN: the gains matter, and weights differ a hundredfold
+MODES = ("off", "clip", "robust")
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What liars send in the place of their update d, and which gain they tell."""
+
+    words: str
+    times: float = 1.0
+    gain: float | None = None
+    from_round: int = 0
+
+
+ATTACKS = (
+    Attack("NaN", np.nan),
+    Attack("100 d", 100.0),
+    Attack("-100 d", -100.0),
+    Attack("-10 d", -10.0),
+    Attack("-2.5 d, as long as is allowed", -2.5),
+    Attack("-d", -1.0),
+    Attack("1e30 d, once all have settled", 1e30, from_round=100),
+    Attack("-d, tells a gain of 1e30", -1.0, 1e30),
+    Attack("-10 d, tells a gain of 1e30", -10.0, 1e30),
+    Attack("-10 d, tells a gain of 1e-6", -10.0, 1e-6),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Lying(AbstractChannel):
+    """A channel of which some devices tell another gain."""
+
+    inner: AbstractChannel
+    liars: np.ndarray
+    gain: float
+
+    @property
+    def devices(self):
+        return self.inner.devices
+
+    def init(self, rng):
+        return self.inner.init(rng)
+
+    def step(self, state, rng):
+        gain, state = self.inner.step(state, rng)
+        gain = gain.copy()
+        gain[self.liars] = self.gain
+        return gain, state
+
+
+class Attacked(AbstractTrainingPool):
+    """A pool of which some devices send another update."""
+
+    def __init__(self, pool, liars, attack):
+        self._pool, self._liars, self._attack = pool, set(liars.tolist()), attack
+
+    @property
+    def initial_parameters(self):
+        return self._pool.initial_parameters
+
+    def train_cohort(self, parameters, devices, round):  # noqa: A002 - as in the base
+        updates = self._pool.train_cohort(parameters, devices, round)
+        for device, update in zip(devices, updates, strict=True):
+            lies = int(device) in self._liars and round >= self._attack.from_round
+            delta = update.delta * np.float32(self._attack.times) if lies else update.delta
+            yield replace(update, delta=delta)
+
+    def losses(self, parameters, devices, round, *, whole):  # noqa: A002 - as in the base
+        return self._pool.losses(parameters, devices, round, whole=whole)
+
+    def evaluate(self, parameters):
+        return self._pool.evaluate(parameters)
+
+    def close(self):
+        self._pool.close()
+
+
+def scenario(seed, bounds, given):
+    return scenario_from(
+        {
+            "run": {"rounds": given.rounds, "seed": seed, "eval_every": given.rounds // 10},
+            "policy": {"kind": "lyapunov", "draws": 10, "lam": 10.0},
+            "channel": {"devices": DEVICES},
+            "uplink": {"bits": BITS},
+            "data": {"name": "digits", "alpha": given.alpha, "samples": 100},
+            "training": {"model": "softmax", "learning_rate": 0.05, "bounds": bounds},
+        }
+    )
+
+
+def accuracy(pool, seed, bounds, attack, share, given):
+    """The mean of the last two accuracies of a run with that share of liars, and its seconds."""
+    here = scenario(seed, bounds, given)
+    liars = np.random.default_rng([seed, 9]).permutation(DEVICES)[: round(DEVICES * share)]
+    channel = make_channel(here.channel.kind, DEVICES)
+    if attack.gain is not None and len(liars):
+        channel = Lying(channel, liars, attack.gain)
+    training = training_of(here, Attacked(pool, liars, attack))
+    air = air_of(here, channel, len(pool.initial_parameters))
+    began = time.process_time()
+    rounds = train(air, training, pool.initial_parameters)
+    measured = [done.accuracy for done, _ in rounds if not np.isnan(done.accuracy)]
+    return float(np.mean(measured[-2:])), time.process_time() - began
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--alpha", type=float, default=1.0)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=200)
+    given = parser.parse_args()
+    logging.disable(logging.WARNING)
+    seeds = range(1, given.seeds + 1)
+    pools = {
+        seed: training_pool(trainer_spec_of(scenario(seed, "off", given), DEVICES, "cpu"), 1)
+        for seed in seeds
+    }
+
+    def row(attack, share):
+        return {
+            mode: np.mean(
+                [accuracy(pools[s], s, mode, attack, share, given) for s in seeds], axis=0
+            )
+            for mode in MODES
+        }
+
+    honest = row(Attack("nobody"), 0.0)
+    best, seconds = honest["off"]
+    print(f"| liars | they send | {' | '.join(MODES)} |\n|---|---|{'---|' * len(MODES)}")
+    print(f"| none | accuracy | {' | '.join(f'{100 * honest[m][0]:.1f}' for m in MODES)} |")
+    relative = " | ".join(f"{100 * (honest[m][1] / seconds - 1):+.1f} %" for m in MODES)
+    print(f"| none | time of computation | {relative} |", flush=True)
+    for share in (0.05, 0.2):
+        for attack in ATTACKS:
+            found = row(attack, share)
+            costs = " | ".join(f"{100 * (found[mode][0] - best):+.1f}" for mode in MODES)
+            print(f"| {share:.0%} | {attack.words} | {costs} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
