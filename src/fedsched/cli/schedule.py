@@ -16,7 +16,7 @@ from fedsched.files import output_path
 from fedsched.policies import POLICIES, POWERS, policy_info, policy_names, reads_of
 from fedsched.policies.designs import DESIGNS
 from fedsched.policies.pricing import STARTS
-from fedsched.radio import CHANNELS
+from fedsched.radio import CHANNELS, PRESETS
 from fedsched.rounds import Air, scheduled_rounds
 from fedsched.runs.assembly import air_of, channel_of
 from fedsched.runs.scenario import Scenario, scenario_from
@@ -43,6 +43,7 @@ _FIGURE_LAM = (1.0, 10.0, 100.0)
 
 # Options that are short for --set: the field each one sets, and what to say of it.
 _SHORT = {
+    "preset": ("uplink.preset", f"A link and its cell: {', '.join(PRESETS)}."),
     "channel": ("channel.kind", f"One of {', '.join(CHANNELS)}, or a trace: .csv, .parquet, .npz."),
     "devices": ("channel.devices", "Number of devices.  [default: 100, or the trace's]"),
     "unit": ("channel.unit", "Of the trace's numbers: gain, db, snr-db@23dbm, mbit/s, ..."),

@@ -4,12 +4,14 @@ from fedsched.radio.channel import AbstractChannel, AbstractMemorylessChannel, C
 from fedsched.radio.fading import GaussMarkov, Nakagami, Rayleigh, Rician
 from fedsched.radio.names import CHANNELS, make_channel
 from fedsched.radio.pathloss import AbstractGeometry, Annulus, Distances, PathLoss
+from fedsched.radio.presets import PRESETS, Preset
 from fedsched.radio.trace import Trace, read_trace, record, write_trace
 from fedsched.radio.units import Unit, parse_unit
 from fedsched.radio.wrappers import Floored, Intermittent
 
 __all__ = [
     "CHANNELS",
+    "PRESETS",
     "AbstractChannel",
     "AbstractGeometry",
     "AbstractMemorylessChannel",
@@ -21,6 +23,7 @@ __all__ = [
     "Intermittent",
     "Nakagami",
     "PathLoss",
+    "Preset",
     "Rayleigh",
     "Rician",
     "Trace",

@@ -12,6 +12,7 @@ from fedsched.errors import InputError, UnknownNameError
 from fedsched.radio.channel import AbstractChannel
 from fedsched.radio.fading import GaussMarkov, Nakagami, Rayleigh, Rician
 from fedsched.radio.pathloss import Annulus, PathLoss
+from fedsched.radio.presets import PRESETS
 from fedsched.radio.trace import TRACE_SUFFIXES, Trace
 from fedsched.radio.wrappers import Floored
 
@@ -84,7 +85,8 @@ def make_channel(
     """A channel by its name, or the replay of a recorded trace.
 
     Args:
-        name_or_path: a key of :data:`CHANNELS`, or a trace file (.csv, .parquet or .npz).
+        name_or_path: a key of :data:`CHANNELS` or of :data:`.PRESETS`, or a trace file (.csv,
+            .parquet or .npz).
         devices: how many; 100 if not given, or as many as the trace has.
         unit: what the numbers of a trace are, if it does not say so itself (:mod:`.units`).
         noise_w: of the link, for a trace of SNRs or of rates at a stated power.
@@ -100,16 +102,17 @@ def make_channel(
     """
     if devices is not None:
         whole_number("devices", devices, most=_MOST_DEVICES)
-    if name_or_path in CHANNELS and unit is not None:
+    models = {**CHANNELS, **{name: preset.channel for name, preset in PRESETS.items()}}
+    if name_or_path in models and unit is not None:
         raise InputError(
             f"unit is {unit!r}, but the channel {name_or_path!r} is a model, which yields gains; "
             "name a trace file, or leave unit out"
         )
-    if name_or_path in CHANNELS:
-        return CHANNELS[name_or_path](DEFAULT_DEVICES if devices is None else devices)
+    if name_or_path in models:
+        return models[name_or_path](DEFAULT_DEVICES if devices is None else devices)
     path = Path(name_or_path)
     if path.suffix.lower() not in TRACE_SUFFIXES and not path.is_file():
-        raise UnknownNameError("channel", name_or_path, CHANNELS)
+        raise UnknownNameError("channel", name_or_path, models)
     trace = Trace.read(path, unit=unit, noise_w=noise_w, bandwidth_hz=bandwidth_hz)
     if devices is not None and devices != trace.devices:
         raise InputError(

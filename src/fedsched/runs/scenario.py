@@ -26,6 +26,7 @@ from fedsched.learning.influence import BOUNDS, bounded
 from fedsched.policies import PolicyOptions, policy_names, reads_of
 from fedsched.radio.access import ACCESSES
 from fedsched.radio.units import complete_unit, parse_unit
+from fedsched.runs.presets import with_preset
 
 __all__ = [
     "ChannelSection",
@@ -63,6 +64,7 @@ class ChannelSection:
 class UplinkSection:
     """``[uplink]``: the shared link and the power budget."""
 
+    preset: str | None = None  # stands for the fields below and the channel, where they are not set
     bits: float | None = None  # of one update before compression; 32 for each parameter if left out
     bandwidth_hz: float = 22e6
     noise_w: float = 1.0
@@ -245,7 +247,7 @@ def scenario_from(table: Mapping[str, Any]) -> Scenario:
         >>> scenario_from({"run": {"rounds": 5, "seed": 1}}).policy.kind
         'auto'
     """
-    found = _build(Scenario, table, "")
+    found = _build(Scenario, with_preset(table), "")
     given = table.get("policy", {})
     if "kind" not in given:
         for name in given.keys() - reads_of(found.policy.kind, found.policy.power):

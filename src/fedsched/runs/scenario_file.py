@@ -59,6 +59,11 @@ def load_scenario(source: Source, *, settings: Settings = NO_SETTINGS) -> Scenar
 def load_scenarios(source: Source, *, settings: Settings = NO_SETTINGS) -> list[Scenario]:
     """The same where a ``[sweep]`` may make many scenarios of one."""
     if isinstance(source, Scenario):
+        if "uplink.preset" in settings:
+            raise InputError(
+                f"uplink.preset is set to {shown(settings['uplink.preset'])}, and the scenario has "
+                "its link already; name the preset in a file or in plain values"
+            )
         source = source.as_dict()
     return expand(source if isinstance(source, Mapping) else _read(source), settings)
 
