@@ -24,6 +24,7 @@ from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.updates import LocalUpdate
 from fedsched.policies import AbstractPolicy, Need, PolicyState
 from fedsched.policies.pricing import queues_in
+from fedsched.policies.sizing import resized
 from fedsched.radio import AbstractChannel, ChannelState
 from fedsched.radio.access import TDMA, AbstractAccess
 from fedsched.randomness import Luck, stream
@@ -36,6 +37,7 @@ from fedsched.values import (
     Observation,
     Question,
     ScheduledRound,
+    Sizes,
     TrainedRound,
 )
 
@@ -70,6 +72,7 @@ class Air:
     seed: int
     access: AbstractAccess = TDMA()
     feedback_bits: float = FEEDBACK_BITS  # of one answer to a policy's question
+    sizes: Sizes | None = None  # in which updates may be sent; None: in the link's bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +83,7 @@ class ScheduleState:
     channel: ChannelState
     policy: PolicyState
     # Of training: what the aggregator remembers, what a biased compressor left on the devices, the
-    # mean of the models if one is kept, and the sum of P q of each device.
+    # omega of others, the mean of the models if one is kept, and the sum of P q of each device.
     memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
@@ -130,15 +133,25 @@ def scheduled_rounds(
 
 
 def schedule_round(
-    air: Air, state: ScheduleState, measure: Measure | None = None
+    air: Air,
+    state: ScheduleState,
+    measure: Measure | None = None,
+    sizes: Sizes | None = None,
 ) -> tuple[ScheduledRound, ScheduleState]:
-    """One round on air: gains, answers, decision, cohort."""
-    t, policy = state.round, air.policy
+    """One round on air: gains, answers, decision, cohort.
+
+    Policies that know nothing of sizes have the one that is best where bits are the price.
+    """
+    t, policy, sizes = state.round, air.policy, sizes or air.sizes
+    if sizes is not None and len(sizes.bits) > 1:
+        policy = resized(policy, float(sizes.bits[sizes.best]))
     gain, channel_state = air.channel.step(state.channel, stream(air.seed, "channel", t))
-    observed = Observation(gain=gain, luck=Luck(air.seed, t))
+    observed = Observation(gain=gain, luck=Luck(air.seed, t), sizes=sizes)
     question = policy.ask(observed, state.policy)
     observed = replace(observed, answers=_answers(question, measure, t))
     decision, policy_state = policy.decide(observed, state.policy)
+    if sizes is not None and np.ndim(decision.plan.size) == 0:
+        decision = replace(decision, plan=replace(decision.plan, size=sizes.best))
     upload_s = decision.plan.upload_s[decision.cohort.device]
     if not np.isfinite(upload_s).all():
         raise InputError(
@@ -203,6 +216,15 @@ class Training:
 
         return answer
 
+    def sizes(self, air: Air, memory: Mapping[str, NDArray[Any]]) -> Sizes | None:
+        """The sizes of a round, with the omega that updates have shown so far."""
+        if air.sizes is None and len(self.sending.compressors) > 1:
+            raise InputError(
+                "air.sizes must be given where several compressors may be chosen; take "
+                "sending.sizes(numbers of an update)"
+            )
+        return None if air.sizes is None else replace(air.sizes, omega=memory["omega"].copy())
+
     def memory(self, devices: int, dimension: int) -> dict[str, NDArray[Any]]:
         """What is remembered before the first round."""
         memory = {"spent_w": np.zeros(devices), **self.aggregator.init(devices, dimension)}
@@ -240,12 +262,16 @@ def train_round(
 ) -> tuple[TrainedRound, ScheduleState]:
     """One round of training, from the model before it."""
     t, pool = state.round, training.pool
-    scheduled, current = schedule_round(air, state, training.measure(model, t))
+    sizes = training.sizes(air, state.memory)
+    scheduled, current = schedule_round(air, state, training.measure(model, t), sizes)
     cohort, memory = scheduled.cohort, dict(current.memory)
     memory["spent_w"] = memory["spent_w"] + scheduled.decision.expected_power_w
     notes = _Notes(keep=Need.UPDATE in air.policy.needs)
     updates = pool.train_cohort(model, cohort.device, t)
-    updates = training.sending.received(updates, cohort.device, memory, seed=air.seed, round=t)
+    updates = training.sending.received(
+        updates, cohort.device, memory,
+        seed=air.seed, round=t, sizes=scheduled.decision.sizes_sent,
+    )  # fmt: skip
     parameters, kept_state, rejected = training.aggregator.step(
         model, memory, notes.passing(cohort, updates)
     )
@@ -274,6 +300,7 @@ def train_round(
         accuracy=math.nan if evaluation is None else evaluation.accuracy,
         test_loss=math.nan if evaluation is None else evaluation.loss,
         worst_power_w=float(memory["spent_w"].max()) / current.round,
+        omega=notes.omega(kept),
     )
     return trained, replace(current, policy=policy_state, memory=memory)
 
@@ -288,6 +315,7 @@ class _Notes:
 
     def __init__(self, *, keep: bool) -> None:
         self.loss: list[float] = []
+        self._omega: list[float] = []
         self._square_loss: list[float] = []
         self._norm: list[float] = []
         self._update: list[NDArray[np.float32]] | None = [] if keep else None
@@ -296,11 +324,16 @@ class _Notes:
         members = zip(cohort.device.tolist(), cohort.weight.tolist(), updates, strict=True)
         for device, weight, update in members:
             self.loss.append(update.loss)
+            self._omega.append(update.omega)
             self._square_loss.append(update.square_loss)
             self._norm.append(_norm(update))
             if self._update is not None:
                 self._update.append(update.delta)
             yield Update(device, weight, update.delta)
+
+    def omega(self, kept: list[int]) -> float:
+        """The mean over those that were kept."""
+        return float(np.mean([self._omega[place] for place in kept])) if kept else math.nan
 
     def experience(self, cohort: Cohort, kept: list[int]) -> Experience:
         return Experience(

@@ -25,6 +25,7 @@ __all__ = [
     "Plan",
     "Question",
     "ScheduledRound",
+    "Sizes",
     "TrainedRound",
     "spread",
 ]
@@ -49,6 +50,7 @@ class Plan:
     bits: float | PerDevice  # of its update
     upload_s: PerDevice  # on air with the link to itself; infinite where it cannot be reached
     compute_s: float | PerDevice = 0.0  # before it can upload
+    size: int | NDArray[np.int64] = 0  # which of the round's Sizes its update has
 
     def among(self, place: NDArray[np.generic], devices: int) -> Self:
         """The plan of some devices as one of all; the others send nothing."""
@@ -57,6 +59,28 @@ class Plan:
             power_w=spread(self.power_w, place, devices, 0.0),
             upload_s=spread(self.upload_s, place, devices, np.inf),
         )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sizes:
+    r"""The sizes in which an update may be sent, and what each of them adds to its second moment.
+
+    An update of size k that is sent with probability q adds :math:`(1 + \omega_k) / q` where one
+    that is sent exactly adds 1/q, and costs q times the price of its bits.
+    """
+
+    bits: NDArray[np.float64]  # shape (sizes,)
+    omega: NDArray[np.float64]  # shape as bits
+
+    @property
+    def factor(self) -> NDArray[np.float64]:
+        r""":math:`1 + \omega`."""
+        return 1.0 + self.omega
+
+    @property
+    def best(self) -> int:
+        r"""The least :math:`(1 + \omega) \times` bits, for prices in proportion to the bits."""
+        return int(np.argmin(self.factor * self.bits))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +132,7 @@ class Observation:
     gain: PerDevice  # |h|^2 > 0, NaN where unreachable
     luck: Luck
     answers: Answers = NO_ANSWERS
+    sizes: Sizes | None = None  # in which an update may be sent; None: as it is
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -126,6 +151,16 @@ class Decision:
     def power_w(self) -> PerDevice:
         """Transmit power of each device if it takes part."""
         return self.plan.power_w
+
+    @property
+    def bits_sent(self) -> NDArray[np.float64]:
+        """Of each upload of the cohort."""
+        return np.broadcast_to(self.plan.bits, self.probability.shape)[self.cohort.device]
+
+    @property
+    def sizes_sent(self) -> NDArray[np.int64]:
+        """Which of the round's sizes each upload of the cohort has."""
+        return np.broadcast_to(self.plan.size, self.probability.shape)[self.cohort.device]
 
     @property
     def expected_power_w(self) -> PerDevice:
@@ -193,3 +228,4 @@ class TrainedRound:
     accuracy: float  # on the test set, of the model or its mean; NaN in rounds without evaluation
     test_loss: float
     worst_power_w: float = float("nan")  # largest average of P q so far of any device
+    omega: float = float("nan")  # mean over the cohort of what compression adds; NaN without it

@@ -1,5 +1,6 @@
 """What training and evaluation give back: plain values, without torch."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ class LocalUpdate:
     loss: float  # mean minibatch loss over the steps
     square_loss: float  # mean of the squared losses of all samples of these minibatches
     steps: int
+    omega: float = math.nan  # what compression adds to its second moment; NaN without it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ at the averages so far: every such step lowers the time, whatever the radio.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, final
 
 import numpy as np
@@ -22,6 +23,7 @@ from fedsched.policies.base import AbstractPolicy, PolicyState, nobody
 from fedsched.policies.budgets import AbstractBudget, AveragePower, Energy
 from fedsched.policies.designs import Pivotal
 from fedsched.policies.pricing import Pricing, Queues, check_size
+from fedsched.policies.sizing import cheapest
 from fedsched.policies.system import System, reachable_gains
 from fedsched.values import Decision, Observation, PerDevice
 
@@ -55,7 +57,9 @@ class Auto(AbstractPolicy):
 
     first over the powers (Theorem 2 where power is the budget), then over the probabilities, each
     by itself. The cohort is drawn by pivotal sampling: it has as many devices as the probabilities
-    add up to, rounded up or down.
+    add up to, rounded up or down. Where updates are compressed, 1/q has the factor
+    :math:`1 + \omega`, in Q as well; of several sizes each device has the one that makes its own
+    part of the sum least.
 
     The price of a unit of budget i is :math:`\mu_{i,n} = \theta_{i,n} \lambda T_n / \bar u_i`,
     with :math:`T_n` an average of the device's :math:`\tau q`. At the best power, power costs
@@ -142,21 +146,23 @@ class Auto(AbstractPolicy):
         if len(known) == 0:
             decision = nobody(devices)
             return decision, self._accounts(state, decision)
-        share = self.system.shares(devices)
-        state = self._begun(gain, reachable, share, state)
+        share, sizes = self.system.shares(devices), observed.sizes
+        common = 1.0 if sizes is None else float(sizes.factor[sizes.best])
+        state = self._begun(gain, reachable, share, state, common)
         weight = devices * share**2
         floor = np.where(reachable, np.minimum(1.0, share / self.weight_limit), 0.0)
         pricing = Pricing(system=self.system, v=1.0, lam=self.lam(state, devices))
         prices = self._prices(state, pricing.lam)
-        plan = pricing.plan(gain, prices)
+        offer = cheapest(pricing, gain, prices, sizes, partial(_worth, weight, floor))
+        plan, sent = offer.plan, weight * offer.factor
         wanted_w, held_w = plan.power_w, self._held_w(state)
-        q = _probability(weight, pricing.price(plan, prices), floor)
+        q = _probability(sent, offer.price, floor)
         for _ in range(_CUTS):  # what the account does not hold is not sent, and that has its price
             if np.all(wanted_w * q <= held_w):
                 break
-            plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)))
-            q = _probability(weight, pricing.price(plan, prices), floor)
-        plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)))
+            plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)), like=plan)
+            q = _probability(sent, pricing.price(plan, prices), floor)
+        plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)), like=plan)
         for budget in self.system.budgets:
             if budget.name != AveragePower.name:
                 held = state[f"credit.{budget.name}"] * budget.limit
@@ -166,7 +172,8 @@ class Auto(AbstractPolicy):
             probability=q,
             cohort=Pivotal().draw(q, None, share, observed.luck.stream("sampling")),
         )
-        return decision, self._accounts(self._averages(state, decision, weight), decision)
+        averages = self._averages(state, decision, weight, offer.factor)
+        return decision, self._accounts(averages, decision)
 
     @property
     def _compute_s(self) -> float:
@@ -190,7 +197,12 @@ class Auto(AbstractPolicy):
         }
 
     def _begun(
-        self, gain: PerDevice, reachable: NDArray[np.bool_], share: PerDevice, state: PolicyState
+        self,
+        gain: PerDevice,
+        reachable: NDArray[np.bool_],
+        share: PerDevice,
+        state: PolicyState,
+        factor: float,
     ) -> PolicyState:
         """The state, with a beginning for devices that are met for the first time."""
         new = reachable & np.isnan(state["device_airtime_s"])
@@ -199,12 +211,12 @@ class Auto(AbstractPolicy):
         devices = len(gain)
         weight = devices * share**2
         floor = np.minimum(1.0, share / self.weight_limit)
-        q, first, airtime_s = self._first(np.where(new, gain, np.nan), new, weight, floor)
+        q, first, airtime_s = self._first(np.where(new, gain, np.nan), new, weight * factor, floor)
         begun = {**state, "device_airtime_s": state["device_airtime_s"].copy()}
         begun["device_airtime_s"][new] = np.log(q * airtime_s)[new]
         if np.isnan(state["inverse"]).any():
             whole = devices * float((share**2).sum()) / weight[new].sum()
-            begun["inverse"] = _started(float((weight / q)[new].sum()) * whole)
+            begun["inverse"] = _started(float((weight * factor / q)[new].sum()) * whole)
             begun["airtime_s"] = _started(float((q * airtime_s)[new].sum()))
         round_s = self._compute_s + _average(begun["airtime_s"])
         for budget in self.system.budgets:
@@ -242,7 +254,7 @@ class Auto(AbstractPolicy):
         return q, share, np.where(new, self.system.access.price_s(plan.upload_s), 1.0)
 
     def _averages(
-        self, state: PolicyState, decision: Decision, weight: PerDevice
+        self, state: PolicyState, decision: Decision, weight: PerDevice, factor: PerDevice
     ) -> dict[str, NDArray[np.float64]]:
         """Averages and shares of the budgets after a round."""
         plan, q = decision.plan, decision.probability
@@ -267,7 +279,7 @@ class Auto(AbstractPolicy):
             part, own + rate * (np.log(np.where(part, on_air, 1.0)) - own), own
         )
         whole = float(weight.sum()) / float(weight[part].sum())
-        inverse = float((weight[part] / q[part]).sum()) * whole
+        inverse = float(((weight * factor)[part] / q[part]).sum()) * whole
         after["inverse"] = _averaged(state["inverse"], inverse, rate)
         after["airtime_s"] = _averaged(state["airtime_s"], float(on_air.sum()), rate)
         after["rounds"] = np.asarray(rounds)
@@ -334,3 +346,9 @@ def _price_of_time(kappa: float, inverse: float, compute_s: float, airtime_s: fl
 def _probability(weight: PerDevice, price: PerDevice, floor: PerDevice) -> PerDevice:
     """The q that minimises weight / q + price q, at least the floor and at most 1."""
     return np.clip(np.sqrt(weight / price), floor, 1.0)
+
+
+def _worth(weight: PerDevice, floor: PerDevice, factor: PerDevice, price: PerDevice) -> PerDevice:
+    """The least of weight (1 + omega) / q + price q."""
+    q = _probability(weight * factor, price, floor)
+    return weight * factor / q + price * q

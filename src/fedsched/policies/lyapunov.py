@@ -13,6 +13,7 @@ from fedsched.policies.budgets import AveragePower
 from fedsched.policies.designs import AbstractDesign
 from fedsched.policies.powers import AbstractPower
 from fedsched.policies.pricing import Pricing, Queues
+from fedsched.policies.sizing import Offer, cheapest
 from fedsched.policies.system import System, reachable_gains
 from fedsched.solve.decision import decide
 from fedsched.solve.solution import TOLERANCE, RoundSolution
@@ -36,7 +37,9 @@ class Lyapunov(AbstractPolicy):
 
     first over the powers (Theorem 2, independent of q), then over the probabilities its design
     allows, with weight :math:`a_n = V N p_n^2` and the price :math:`b_n` of :class:`Pricing`.
-    With equal data :math:`a_n = V / N`.
+    With equal data :math:`a_n = V / N`. Where updates may be sent in several sizes, the size of
+    each device is the one with the least :math:`(1 + \omega) b_n`, and :math:`a_n` has the factor
+    :math:`1 + \omega`.
 
     Attributes:
         system: what is scheduled.
@@ -113,7 +116,8 @@ class Lyapunov(AbstractPolicy):
             decision = nobody(devices)
             return decision, self._next(pricing, queues, decision, observed, state)
         share = self.system.shares(devices)
-        solution = self._solved(pricing, gain, queues, state)
+        offer = self._offer(pricing, observed, queues)
+        solution = self._solved(pricing, gain, queues, state, offer)
         if not solution.gap <= TOLERANCE:
             # A run of thousands of rounds must survive one that is hard; the log has its gap.
             _log.warning("a round's probabilities are not certified: %s", solution.status.value)
@@ -121,7 +125,7 @@ class Lyapunov(AbstractPolicy):
         if self.power is not None:
             power_w = self.power.allowed_w(power_w, state, q)
         decision = Decision(
-            plan=self.system.plan(gain, power_w),
+            plan=self.system.plan(gain, power_w) if offer is None else offer.plan,
             probability=q,
             draw_probability=omega,
             cohort=self.design.draw(q, omega, share, observed.luck.stream("sampling")),
@@ -129,12 +133,32 @@ class Lyapunov(AbstractPolicy):
         )
         return decision, self._next(pricing, queues, decision, observed, state)
 
+    def _offer(self, pricing: Pricing, observed: Observation, queues: Queues) -> Offer | None:
+        """The best size and power of each device, where there are sizes to choose from.
+
+        Of a single size 1 + omega is a factor that all devices share, and lambda takes it up.
+        """
+        sizes = observed.sizes
+        if sizes is None or len(sizes.bits) == 1 or self.power is not None:
+            return None
+        return cheapest(pricing, observed.gain, queues, sizes)
+
     def _solved(
-        self, pricing: Pricing, gain: PerDevice, queues: Queues, state: PolicyState
+        self,
+        pricing: Pricing,
+        gain: PerDevice,
+        queues: Queues,
+        state: PolicyState,
+        offer: Offer | None,
     ) -> RoundSolution:
         """Powers, prices and probabilities: in one call where the kernel has one."""
         link = self.system.link
-        if self._fused and self.design.kernel is not None and isinstance(link, Uplink):
+        if (
+            offer is None
+            and self._fused
+            and self.design.kernel is not None
+            and isinstance(link, Uplink)
+        ):
             design, draws = self.design.kernel
             return decide(
                 gain, queues[AveragePower.name], uplink=link,
@@ -142,7 +166,9 @@ class Lyapunov(AbstractPolicy):
                 data_weight=self.system.data_weight, floor=self.qmin, as_printed=self.as_printed,
             )  # fmt: skip
         devices, near = len(gain), gain == gain
-        if self.power is None:
+        if offer is not None:
+            plan = offer.plan
+        elif self.power is None:
             plan = pricing.plan(gain, queues)
         else:
             plan = self.system.plan(gain, self.power.offered_w(gain, state))
@@ -150,6 +176,8 @@ class Lyapunov(AbstractPolicy):
         weight: float | PerDevice = pricing.v / devices
         if self.system.data_weight is not None:
             weight = pricing.v * devices * self.system.shares(devices)[near] ** 2
+        if offer is not None:
+            weight = weight * offer.factor[near]
         found = self.design.solve(price, weight, self.qmin)
         omega = found.draw_probability
         return RoundSolution(

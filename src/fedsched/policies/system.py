@@ -3,7 +3,7 @@
 A new property of the world is one field here; every policy has the system.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,13 +79,17 @@ class System:
             and np.ndim(self.power.limit) == 0
         )
 
-    def plan(self, gain: PerDevice, power_w: PerDevice) -> Plan:
-        """What each device does at this power; NaN gains cannot send."""
+    def plan(self, gain: PerDevice, power_w: PerDevice, like: Plan | None = None) -> Plan:
+        """What each device does at this power, in the sizes of another plan if one is given.
+
+        NaN gains cannot send.
+        """
+        upload_s = np.nan_to_num(self.link.airtime_s(gain, power_w), nan=np.inf, posinf=np.inf)
+        if like is not None and np.ndim(like.size) > 0:
+            upload_s = upload_s * (like.bits / self.link.bits)
+            return replace(like, power_w=power_w, upload_s=upload_s)
         return Plan(
-            power_w=power_w,
-            bits=self.link.bits,
-            compute_s=self.compute_s,
-            upload_s=np.nan_to_num(self.link.airtime_s(gain, power_w), nan=np.inf, posinf=np.inf),
+            power_w=power_w, bits=self.link.bits, compute_s=self.compute_s, upload_s=upload_s
         )
 
     def round_s(self, plan: Plan, cohort: Cohort) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsched.errors import InputError
 from fedsched.learning.aggregation import AbstractAggregator, make_aggregator
-from fedsched.learning.compression import Sending, make_compressor
+from fedsched.learning.compression import Sending, make_compressors
 from fedsched.learning.influence import bounded
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.spec import TrainerSpec
@@ -26,7 +26,7 @@ from fedsched.radio.access import make_access
 from fedsched.rounds import Air, Training, scheduled_rounds
 from fedsched.runs.scenario import Scenario
 from fedsched.solve.uplink import Uplink
-from fedsched.values import PerDevice, ScheduledRound
+from fedsched.values import PerDevice, ScheduledRound, Sizes
 
 __all__ = [
     "about_run",
@@ -38,6 +38,7 @@ __all__ = [
     "policy_of",
     "schedule_of",
     "sending_of",
+    "sizes_of",
     "trainer_spec_of",
     "training_of",
     "uplink_of",
@@ -69,15 +70,28 @@ def uplink_of(scenario: Scenario, parameters: int) -> Uplink:
 
 def sending_of(scenario: Scenario) -> Sending:
     """What becomes of the updates of a scenario on their way."""
-    return Sending(make_compressor(scenario.training.compress, field="training.compress"))
+    return Sending(make_compressors(scenario.training.compress, field="training.compress"))
+
+
+def sizes_of(scenario: Scenario, parameters: int) -> Sizes | None:
+    """The sizes of an update on air, before anything is known of its numbers."""
+    return sending_of(scenario).sizes(_numbers(scenario, parameters))
+
+
+def _numbers(scenario: Scenario, parameters: int) -> int:
+    """Of an update on air. ``uplink.bits`` counts before compression, 32 for each number."""
+    given = scenario.uplink.bits
+    return parameters if given is None else math.ceil(given / 32.0)
 
 
 def _update_bits(scenario: Scenario, parameters: int) -> float:
-    """Of one update on air. ``uplink.bits`` counts before compression, 32 for each number."""
-    given, sending = scenario.uplink.bits, sending_of(scenario)
-    if given is None:
-        return float(sending.bits(parameters))
-    return given if sending.compressor is None else float(sending.bits(math.ceil(given / 32.0)))
+    """Of one update on air; where sizes are chosen, of the one that is best for Gaussians."""
+    sending, numbers = sending_of(scenario), _numbers(scenario, parameters)
+    if not sending.compressors:
+        return 32.0 * parameters if scenario.uplink.bits is None else scenario.uplink.bits
+    if (sizes := sending.sizes(numbers)) is not None:
+        return float(sizes.bits[sizes.best])
+    return float(sending.compressors[0].bits(numbers))
 
 
 def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
@@ -113,6 +127,7 @@ def air_of(scenario: Scenario, channel: AbstractChannel, parameters: int) -> Air
         seed=scenario.run.seed,
         access=make_access(scenario.uplink.access),
         feedback_bits=scenario.uplink.feedback_bits,
+        sizes=sizes_of(scenario, parameters),
     )
 
 
@@ -155,7 +170,8 @@ def _check_sizes(scenario: Scenario, devices: int) -> None:
 def schedule_of(scenario: Scenario, parameters: int) -> Iterator[ScheduledRound]:
     """The rounds of a scenario without training, without end, for a model with so many parameters.
 
-    A run of the scenario has the same ones, if its policy reads channel gains alone.
+    A run of the scenario has the same ones, if its policy reads channel gains alone and sizes are
+    not chosen by what its updates are like.
     """
     air = air_of(scenario, channel_of(scenario), parameters)
     return (done for done, _ in scheduled_rounds(air))

@@ -88,6 +88,12 @@ COLUMNS = (
                done.scheduled.decision.power_w[done.scheduled.cohort.device].tolist())),
     Column(name="upload_s", kind="floats", looked_at=True, meaning="of each upload",
            value=lambda done: done.scheduled.upload_s.tolist()),
+    Column(name="bits", kind="floats", meaning="of each upload",
+           value=lambda done: done.scheduled.decision.bits_sent.tolist()),
+    Column(name="omega", kind="float", looked_at=True, scalar="uplink/omega",
+           meaning="what compression adds to the second moment of an update, in its square norm; "
+                   "mean over the cohort, NaN without compression",
+           value=lambda done: done.omega),
     Column(name="group_power_w", kind="floats", looked_at=True,
            meaning="mean of P q over groups of neighbouring devices",
            value=lambda done: device_groups(_spent_w(done))),

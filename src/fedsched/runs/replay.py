@@ -5,6 +5,7 @@ policy that chooses the same cohorts over another channel (uniform, round robin,
 the same models there, and what was trained once need not be trained again.
 """
 
+import math
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -53,6 +54,12 @@ def replay(
             f"training_of: policy {air.policy.name!r} reads what devices report in training, which "
             "is not in the log of another run; leave training_of out and train it"
         )
+    if air.sizes is not None and len(air.sizes.bits) > 1:
+        raise InputError(
+            f"training_of: training.compress = {scenario.training.compress!r} chooses bits by what "
+            "updates are like, which is not in the log of another run; leave training_of out, or "
+            "choose one compressor"
+        )
     about = about_run(scenario, channel, air.uplink)
     folder.open(scenario.as_dict(), about)
     spent_w = np.zeros(channel.devices)
@@ -75,6 +82,7 @@ def replay(
                 accuracy=row["test_accuracy"],
                 test_loss=row["test_loss"],
                 worst_power_w=float(spent_w.max()) / state.round,
+                omega=row.get("omega", math.nan),
             ),
             scheduled.airtime_s,
         )

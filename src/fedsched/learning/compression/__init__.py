@@ -2,8 +2,8 @@
 
     every entry   Dithered(width, bucket), Ternary(bucket), Natural(), Identity(): unbiased
     few entries   TopK(share, values): biased; ErrorFeedback(inner) keeps what was left out
-    on the way    Sending(compressor): what the server receives of a device's update
-    by name       make_compressor("4"), as scenarios have it
+    on the way    Sending(compressors): what the server receives of a device's update
+    by name       make_compressor("4"), make_compressors("auto"), as scenarios have them
     how many bits RunningOmega, best_width: the variance that is added, against the price
 
 A payload says itself what it is: :func:`decode` needs its bytes and the length of the model alone.
@@ -14,14 +14,20 @@ from collections.abc import Mapping
 from fedsched.learning.compression.base import AbstractCompressor, Vector, maker_of
 from fedsched.learning.compression.grid import Dithered, Ternary
 from fedsched.learning.compression.identity import Identity
-from fedsched.learning.compression.names import compressor_name, make_compressor
+from fedsched.learning.compression.names import (
+    AUTO,
+    compressor_name,
+    make_compressor,
+    make_compressors,
+)
 from fedsched.learning.compression.natural import Natural
-from fedsched.learning.compression.omega import RunningOmega, best_width
+from fedsched.learning.compression.omega import RunningOmega, best_width, some_of
 from fedsched.learning.compression.payload import PayloadError, Readable
 from fedsched.learning.compression.sending import Sending
 from fedsched.learning.compression.sparse import QUANTISERS, ErrorFeedback, Sent, TopK
 
 __all__ = [
+    "AUTO",
     "KINDS",
     "AbstractCompressor",
     "Dithered",
@@ -39,6 +45,8 @@ __all__ = [
     "compressor_name",
     "decode",
     "make_compressor",
+    "make_compressors",
+    "some_of",
 ]
 
 KINDS: Mapping[int, type[AbstractCompressor]] = {**QUANTISERS, TopK.kind: TopK}

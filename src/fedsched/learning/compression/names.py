@@ -6,10 +6,24 @@ from fedsched.learning.compression.grid import Dithered, Ternary
 from fedsched.learning.compression.natural import Natural
 from fedsched.learning.compression.sparse import TopK
 
-__all__ = ["compressor_name", "make_compressor"]
+__all__ = ["AUTO", "compressor_name", "make_compressor", "make_compressors"]
+
+# Of "auto": what a width gains by shorter buckets depends on the updates, so they are tried too.
+AUTO = tuple(Dithered(width, bucket) for width in range(2, 9) for bucket in (64, 128, 512))
+_AUTO = "auto"
 
 _WIDTHS = tuple(str(width) for width in range(2, 9))
-_NAMES = ("none", *_WIDTHS, "ternary", "natural", "dithered-4", "3-128", "ternary-128", "topk-0.01")
+_NAMES = (
+    "none",
+    _AUTO,
+    *_WIDTHS,
+    "ternary",
+    "natural",
+    "dithered-4",
+    "3-128",
+    "ternary-128",
+    "topk-0.01",
+)
 _DITHERED, _TERNARY, _TOP_K = "dithered-", "ternary", "topk-"
 
 
@@ -22,6 +36,8 @@ def compressor_name(name: str | int, *, field: str = "compress") -> str:
         >>> compressor_name("dithered-3-128"), compressor_name("4-512")
         ('3-128', '4')
     """
+    if name == _AUTO:
+        return _AUTO
     made = make_compressor(name, field=field)
     if isinstance(made, TopK):
         return f"{_TOP_K}{made.share:g}"
@@ -62,6 +78,19 @@ def make_compressor(name: str | int, *, field: str = "compress") -> AbstractComp
     if kind == _TERNARY and not name.startswith(_DITHERED):
         return Ternary(**scale)
     raise UnknownNameError(field, name, _NAMES)
+
+
+def make_compressors(name: str | int, *, field: str = "compress") -> tuple[AbstractCompressor, ...]:
+    """The compressors to choose from: the one of that name, none, or many for "auto".
+
+    Example:
+        >>> make_compressors("4"), make_compressors("none"), len(make_compressors("auto"))
+        ((Dithered(width=4, bucket=512),), (), 21)
+    """
+    if name == _AUTO:
+        return AUTO
+    made = make_compressor(name, field=field)
+    return () if made is None else (made,)
 
 
 def _bucket(name: str, text: str, field: str) -> int:

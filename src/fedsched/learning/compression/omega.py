@@ -6,8 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from fedsched.errors import InputError
+from fedsched.learning.compression.base import Vector
 
-__all__ = ["RunningOmega", "best_width"]
+__all__ = ["RunningOmega", "best_width", "some_of"]
+
+_BLOCK = 512  # entries that stay together; buckets divide it
+_SEEN = 1 << 16  # entries that tell enough of an update
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +47,23 @@ class RunningOmega:
         before = self.mean if self.updates else 0.0
         count = min(self.updates + 1, self.window)
         return replace(self, mean=before + (omega - before) / count, updates=self.updates + 1)
+
+
+def some_of(vector: Vector, turn: int) -> Vector:
+    """Some 65,536 entries in blocks of 512, evenly spread; another turn has other blocks.
+
+    All of them, if there are not twice as many.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.arange(1 << 18, dtype=np.float32)
+        >>> len(some_of(x, 0)), some_of(x, 0)[:1], some_of(x, 1)[:1]
+        (65536, array([0.], dtype=float32), array([512.], dtype=float32))
+    """
+    stride, blocks = len(vector) // _SEEN, len(vector) // _BLOCK
+    if stride < 2:
+        return vector
+    return vector[: blocks * _BLOCK].reshape(blocks, _BLOCK)[turn % stride :: stride].reshape(-1)
 
 
 def best_width(omega_by_width: Mapping[int, float], price_by_width: Mapping[int, float]) -> int:

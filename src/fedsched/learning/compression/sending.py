@@ -1,6 +1,7 @@
 """Updates on their way: encoded on the device and decoded on the server."""
 
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 
 from fedsched.errors import InputError
 from fedsched.learning.compression.base import AbstractCompressor, Vector
+from fedsched.learning.compression.omega import RunningOmega, some_of
 from fedsched.learning.compression.sparse import ErrorFeedback
 from fedsched.learning.updates import LocalUpdate
 from fedsched.randomness import stream
+from fedsched.values import Sizes
 
 __all__ = ["Sending"]
 
@@ -30,27 +33,51 @@ class Sending:
     when. A biased compressor sends :math:`C(x + e_n)`, and the device keeps what was left out in
     :math:`e_n`, its residual, until it takes part again.
 
+    Every update tells the omega of all compressors, whichever of them sends it; a running mean of
+    each is kept.
+
     What cannot be encoded or decoded arrives as NaN, which every aggregator leaves out and counts.
     The residual then stays as it was.
 
     Args:
-        compressor: of all devices; None sends updates as they are.
+        compressors: that may be chosen, one by one, for each device and round; without any,
+            updates are sent as they are. A biased one stands alone.
     """
 
-    compressor: AbstractCompressor | None = None
+    compressors: tuple[AbstractCompressor, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.biased and len(self.compressors) > 1:
+            raise InputError(
+                "compressors: a biased one has residuals of its own and must be the only one, got "
+                f"{len(self.compressors)} of them; choose among unbiased ones"
+            )
 
     @property
     def biased(self) -> bool:
         """Whether the mean of what is received is not what was sent."""
-        return self.compressor is not None and not self.compressor.unbiased
+        return not all(each.unbiased for each in self.compressors)
 
-    def bits(self, numbers: int) -> int:
-        """Of an update of so many numbers: 32 each, or exactly as the compressor packs them."""
-        return 32 * numbers if self.compressor is None else self.compressor.bits(numbers)
+    def sizes(self, numbers: int) -> Sizes | None:
+        """Of an update of so many numbers, with the omega of Gaussian numbers.
+
+        None if there is nothing to count: updates go as they are, or with a bias.
+        """
+        if not self.compressors or self.biased:
+            return None
+        bits = np.array([each.bits(numbers) for each in self.compressors], dtype=np.float64)
+        return Sizes(bits=bits, omega=self._first_omega())
+
+    def _first_omega(self) -> NDArray[np.float64]:
+        return np.array([each.gaussian_omega() or 0.0 for each in self.compressors])
 
     def init(self, devices: int, dimension: int) -> dict[str, NDArray[Any]]:
-        """Residuals of devices that have sent nothing, 4 N d bytes; nothing if there are none."""
-        return {"residual": np.zeros((devices, dimension), np.float32)} if self.biased else {}
+        """Residuals of devices that have sent nothing, 4 N d bytes; or what is known of omega."""
+        if self.biased:
+            return {"residual": np.zeros((devices, dimension), np.float32)}
+        if not self.compressors:
+            return {}
+        return {"omega": self._first_omega(), "omega_updates": np.zeros(())}
 
     def received(
         self,
@@ -60,20 +87,43 @@ class Sending:
         *,
         seed: int,
         round: int,  # noqa: A002 - the project's word for t
+        sizes: NDArray[np.int64] | None = None,
     ) -> Iterator[LocalUpdate]:
-        """The updates as the server has them, one at a time; residuals change in place."""
-        if self.compressor is None:
+        """The updates as the server has them, one at a time; the state changes in place.
+
+        Args:
+            updates: of the devices, in their order.
+            devices: who sends.
+            state: as :meth:`init` made it.
+            seed: of the run.
+            round: t.
+            sizes: which of the compressors each of the devices has; the first if None.
+        """
+        if not self.compressors:
             yield from updates
             return
-        for device, update in zip(devices.tolist(), updates, strict=True):
+        chosen = np.zeros(len(devices), np.int64) if sizes is None else sizes
+        for device, update, place in zip(devices.tolist(), updates, chosen.tolist(), strict=True):
             rng = stream(seed, "compression", round, device)
+            omega = math.nan
             try:
                 residual = state["residual"][device] if self.biased else None
-                delta = _sent(self.compressor, update.delta, residual, rng)
+                delta = _sent(self.compressors[place], update.delta, residual, rng)
+                if not self.biased:
+                    omega = self._observe(state, some_of(update.delta, round + device), place)
             except InputError as error:
                 _log.warning("round %d: device %d cannot send its update: %s", round, device, error)
                 delta = np.full_like(update.delta, np.nan)
-            yield replace(update, delta=delta)
+            yield replace(update, delta=delta, omega=omega)
+
+    def _observe(self, state: Mapping[str, NDArray[Any]], seen: Vector, place: int) -> float:
+        """Move the running means on by one update; its own omega as it was sent."""
+        told = [each.expected_omega(seen) for each in self.compressors]
+        mean, updates = state["omega"], int(state["omega_updates"])
+        for k, omega in enumerate(told):
+            mean[k] = RunningOmega(mean=float(mean[k]), updates=updates).observe(omega).mean
+        state["omega_updates"][...] = updates + 1
+        return told[place]
 
 
 def _sent(
