@@ -105,10 +105,18 @@ def test_each_policy_is_compared_under_each_compressor(compared, tmp_path):
     ]  # fmt: skip
     one, other = (rows["uniform", each]["airtime_s_per_round"] for each in ("none", "4"))
     assert other / one == pytest.approx(Dithered(4).bits(650) / (32 * 650), rel=1e-9)
+    assert rows["uniform", "4"]["upload_bits"] == Dithered(4).bits(650)
+    assert rows["uniform", "none"]["upload_bits"] == 32 * 650
+    assert rows["uniform", "none"]["omega"] is None
+    omega = read_run(tmp_path / "uniform-4").column("omega")
+    assert rows["uniform", "4"]["omega"] == pytest.approx(omega.mean())
+    assert 0.01 < omega.mean() < 0.2
     assert read_run(tmp_path / "lyapunov-4").manifest["scenario"]["training"]["compress"] == "4"
     shown = CliRunner().invoke(command, given, catch_exceptions=False).output
     assert "uniform 4 " in shown
     assert "lyapunov none " in shown
+    assert "Mbit/upload" in shown
+    assert f"{omega.mean():.3g}" in shown
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "lyapunov compress=4" in page
 

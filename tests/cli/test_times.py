@@ -2,6 +2,7 @@ import json
 import re
 from statistics import geometric_mean
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from tests.runs.report_runs import manifest, table, write_grid, write_run
@@ -205,3 +206,24 @@ def test_a_mean_of_two_hundred_rounds_is_another_protocol(tmp_path):
     ]
     shown = times(tmp_path, "--targets", "0.9", "--protocol", "mean", "--markdown").output
     assert "reached when the mean of the measurements of the last 200 rounds" in shown
+
+
+def test_uploads_are_shown_where_they_differ(tmp_path):
+    """The mean over uploads, and omega over the rounds that have it; an early log has neither."""
+    plain, packed = table(), table(seed=2)
+    rounds = plain.num_rows
+    sizes = [len(each) for each in packed["device"].to_pylist()]
+    bits = [[1e6] * n if t % 2 else [3e6] * n for t, n in enumerate(sizes)]
+    omega = [0.25] * (rounds - 1) + [float("nan")]
+    packed = packed.append_column("bits", pa.array(bits)).append_column("omega", pa.array(omega))
+    write_run(tmp_path / "none", manifest("uniform") | {"update_bits": 8e6}, plain)
+    write_run(tmp_path / "4", manifest("uniform", data__name="other"), packed)
+    rows = answer(tmp_path, "--targets", "0.5")["rows"]
+    found = {row["environment"]: (row["upload_bits"], row["omega"]) for row in rows}
+    sent = [each for row in bits for each in row]
+    assert found["digits"] == (8e6, None)
+    assert found["other"] == (pytest.approx(sum(sent) / len(sent)), 0.25)
+    shown = times(tmp_path, "--targets", "0.5").stdout
+    assert shown.count("Mbit an upload") == 1  # of two tables
+    assert "0.25" in shown
+    assert "Mbit" not in times(tmp_path / "none", "--targets", "0.5").stdout

@@ -70,7 +70,13 @@ def test_constants_and_pairs_are_those_of_the_summary(grid):
     assert list(parts) == ["lyapunov m=1", "lyapunov m=10", "uniform m=1", "uniform m=10"]
     for row in summary_rows(group_runs(run.log for run in found.runs), 0.8):
         part = parts[row["configuration"]]
-        for key in ("airtime_s_per_round", "devices_per_round", "best_accuracy"):
+        for key in (
+            "airtime_s_per_round",
+            "devices_per_round",
+            "best_accuracy",
+            "upload_bits",
+            "omega",
+        ):
             assert part[key] == row[key]
         assert (part["baseline"] is None) == (row["speedup"] is None)
     others = list(parts.values())

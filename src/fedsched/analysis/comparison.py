@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from fedsched.analysis.arrival import ACCURACY
+from fedsched.analysis.sent import mean_omega, upload_bits
 from fedsched.runs.runlog import RunLog
 
 __all__ = ["comparison_row"]
@@ -23,6 +24,8 @@ def comparison_row(log: RunLog, target: float) -> dict[str, Any]:
         "biased": bool(log.manifest.get("biased", False)),
         "seconds_to_target": None if reached is None else reached.time_s(computation_s),
         "rounds_to_target": None if reached is None else reached.rounds,
+        "upload_bits": upload_bits([log]),
+        "omega": mean_omega([log]),
         "airtime_s_per_round": float(log.column("airtime_s").mean()),
         "feedback_s_per_round": float(log.column("feedback_s").mean()),
         "devices_per_round": len(devices) / log.rounds,

@@ -9,6 +9,7 @@ from typing import Any
 
 from fedsched.analysis.arrival import ACCURACY, IN_A_ROW, ArrivalProtocol, Measure, Reach
 from fedsched.analysis.curves import curve_of
+from fedsched.analysis.sent import mean_omega, upload_bits
 from fedsched.analysis.speedup import Speedup, speedup
 from fedsched.runs.runlog import RunLog
 
@@ -199,6 +200,8 @@ def summary_rows(
                     log.column("feedback_s").mean() if log.has("feedback_s") else 0.0
                     for log in group.logs
                 ),
+                "upload_bits": upload_bits(group.logs),
+                "omega": mean_omega(group.logs),
                 "airtime_s_per_round": fmean(log.column("airtime_s").mean() for log in group.logs),
                 "devices_per_round": fmean(
                     fmean(len(devices) for devices in log.lists("device")) for log in group.logs

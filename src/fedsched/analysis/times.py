@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from fedsched.analysis.arrival import ACCURACY, IN_A_ROW, ArrivalProtocol, Measure, Reach
 from fedsched.analysis.groups import Group, baseline_of, mean_reach, paired_speedup
+from fedsched.analysis.sent import mean_omega, upload_bits
 from fedsched.analysis.speedup import Speedup
 from fedsched.errors import UnknownNameError
 
@@ -22,6 +23,8 @@ class Row:
     reached: tuple[Reach | None, ...]  # None: not yet, or not by all of its seeds
     sooner: tuple[Speedup | None, ...]
     sooner_overall: Speedup | None  # the geometric mean over the targets
+    upload_bits: float | None = None  # mean over uploads
+    omega: float | None = None  # what compression added; None without it
 
 
 def times_to_targets(
@@ -78,6 +81,8 @@ def _row(
         environment=group.environment,
         seeds=tuple(group.seeds),
         against=None if base is None else base.choice,
+        upload_bits=upload_bits(group.logs),
+        omega=mean_omega(group.logs),
         reached=tuple(mean_reach(group, goal, protocol, measure=measure) for goal in targets),
         sooner=tuple(sooner(goal) for goal in targets),
         sooner_overall=sooner(*targets),

@@ -109,9 +109,11 @@ def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
     def shown(value: float | None, form: str, missing: str = "-") -> str:
         return missing if value is None else format(value, form)
 
-    header = ["policy", f"seconds to {target:g}", "rounds", "airtime s/round", "feedback ms/round",
-              "devices/round", "worst power W", "Jain", "mean 1/q", "accuracy"]  # fmt: skip
     several = len({row["compress"] for row in rows}) > 1
+    packed = ["Mbit/upload", "omega"] if several else []
+    header = ["policy", f"seconds to {target:g}", "rounds", "airtime s/round", "feedback ms/round",
+              *packed, "devices/round", "worst power W", "Jain", "mean 1/q",
+              "accuracy"]  # fmt: skip
     table = [
         [
             row["policy"]
@@ -121,6 +123,7 @@ def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
             shown(row["rounds_to_target"], ".0f"),
             f"{row['airtime_s_per_round']:.3f}",
             f"{1e3 * row['feedback_s_per_round']:.3f}",
+            *_sent(row)[: len(packed)],
             f"{row['devices_per_round']:.2f}",
             f"{row['worst_mean_power_w']:.3f}",
             f"{row['jain_fairness']:.3f}",
@@ -131,3 +134,9 @@ def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
     ]
     title = f"{base.data.name}, {base.channel.kind} channels, {base.run.rounds} rounds"
     print_table(title, header, table)
+
+
+def _sent(row: dict[str, Any]) -> list[str]:
+    """How large an upload was, and what compression added."""
+    bits, omega = row["upload_bits"], row["omega"]
+    return ["-" if bits is None else f"{bits / 1e6:.4g}", "-" if omega is None else f"{omega:.3g}"]

@@ -119,11 +119,17 @@ def _print(
     for environment in dict.fromkeys(row.environment for row in rows):
         here = [row for row in rows if row.environment == environment]
         where = f"{environment}: " if environment else ""
+        packed = len({row.upload_bits for row in here}) > 1 or any(row.omega for row in here)
         print_table(
             f"{where}seconds and rounds{what}",
-            ["configuration", "seeds", *names],
+            ["configuration", "seeds", *(["Mbit an upload", "omega"] if packed else []), *names],
             [
-                [row.configuration, _seeds(row), *(_time(r, computation_s) for r in row.reached)]
+                [
+                    row.configuration,
+                    _seeds(row),
+                    *(_sent(row) if packed else []),
+                    *(_time(r, computation_s) for r in row.reached),
+                ]
                 for row in here
             ],
             markdown=markdown,
@@ -182,6 +188,14 @@ def _seeds(row: Row) -> str:
     return ",".join(map(str, row.seeds))
 
 
+def _sent(row: Row) -> list[str]:
+    """How large an upload was, and what compression added."""
+    return [
+        "-" if row.upload_bits is None else f"{row.upload_bits / 1e6:.4g}",
+        "-" if row.omega is None else f"{row.omega:.3g}",
+    ]
+
+
 def _time(reached: Reach | None, computation_s: float) -> str:
     if reached is None:
         return "-"
@@ -209,6 +223,8 @@ def _plain(row: Row, computation_s: float) -> dict[str, Any]:
         "environment": row.environment,
         "seeds": list(row.seeds),
         "against": row.against,
+        "upload_bits": row.upload_bits,
+        "omega": row.omega,
         "seconds": [None if each is None else each.time_s(computation_s) for each in row.reached],
         "rounds": [None if each is None else each.rounds for each in row.reached],
         "sooner": [None if each is None else each.ratio for each in row.sooner],

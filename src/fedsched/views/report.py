@@ -172,6 +172,8 @@ def _group(
         "airtime_s_per_round": row["airtime_s_per_round"],
         "feedback_s_per_round": row["feedback_s_per_round"],
         "devices_per_round": row["devices_per_round"],
+        "upload_bits": row["upload_bits"],
+        "omega": row["omega"],
         "best_accuracy": row["best_accuracy"],
         "budget_w": _number(uplink.get("budget_w")),
         "power": {

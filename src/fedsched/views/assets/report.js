@@ -503,10 +503,19 @@ function headline(answers) {
   byId("subline").textContent = notes.join(" ");
 }
 
+function bits(count) {
+  const [unit, name] = [[1e9, "Gbit"], [1e6, "Mbit"], [1e3, "kbit"]].find(([size]) => count >= size) ?? [1, "bit"];
+  return `${(count / unit).toPrecision(3)} ${name}`;
+}
 function cell(key, value, text, extra = {}) {
   return make("td", { "data-key": key, ...(value === null ? {} : { "data-value": String(value), title: String(value) }), ...extra }, ...[].concat(text));
 }
+function added(omega) {
+  return omega === null ? [] : [" ", make("small", { "data-omega": omega }, `ω\u202f${omega.toPrecision(2)}`)];
+}
 function configurations(answers) {
+  const packed = groups.some((group) => group.omega !== null);
+  byId("upload-head").hidden = !packed;
   const rows = groups.map((group, k) => {
     if (!here(k)) return null;
     const line = answers.lines[k], gain = answers.gains[k], time = line && clock(line, state.c);
@@ -519,6 +528,7 @@ function configurations(answers) {
       gain ? cell("speedup", gain.ratio, gain.low === null ? times(gain.ratio) : [`${times(gain.ratio)} `, make("small", { "data-low": gain.low, "data-high": gain.high }, `${times(gain.low)} to ${times(gain.high)}`)])
            : cell("speedup", null, groups.some((each) => each.baseline === k) ? "baseline" : "–", { class: "never" }),
       cell("airtime_s_per_round", group.airtime_s_per_round, `${group.airtime_s_per_round.toPrecision(3)} s${group.feedback_s_per_round ? ` (reports ${(1000 * group.feedback_s_per_round).toPrecision(2)} ms)` : ""}`),
+      packed ? cell("upload_bits", group.upload_bits, group.upload_bits === null ? "–" : [bits(group.upload_bits), ...added(group.omega)]) : "",
       cell("devices_per_round", group.devices_per_round, group.devices_per_round.toFixed(2)),
       cell("best_accuracy", group.best_accuracy, group.best_accuracy.toFixed(4)),
       cell("seeds", group.runs.length, String(group.runs.length)));
