@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-from tests.solve.beside import solver_of
+from tests.solve.beside import answers_of, objective_reached
 from tests.solve.brute_force import brute_force_probabilities
 from tests.solve.problems import DrawProblem, feasible_floor, objective, sample_problem
 from tests.solve.reference import reference_fixed_size
@@ -201,7 +201,14 @@ def main():
     options.add_argument("--beside", type=Path, help="sources of another version to compare with")
     given = options.parse_args()
     with ExitStack() as open_:
-        beside = [open_.enter_context(solver_of(given.beside))] if given.beside else []
+        beside = []
+        if given.beside:
+            ask = open_.enter_context(answers_of(given.beside))
+
+            def other(problem):
+                return objective_reached(problem, ask(problem))
+
+            beside.append(other)
         counts = run(given.count, given.seed, given.twin, beside)
     sys.stdout.write(f"seed {given.seed}: {given.count} problems, {counts}, none failed\n")
 
