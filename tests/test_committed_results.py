@@ -9,7 +9,7 @@ import pytest
 
 from fedsched.analysis.arrival import ACCURACY, PROTOCOLS, TRAINING_LOSS, reach, reach_steps
 from fedsched.analysis.curves import curve_of
-from fedsched.analysis.envelope import envelope
+from fedsched.analysis.envelope import lower_envelope
 from fedsched.analysis.groups import group_runs, mean_reach
 from fedsched.analysis.times import times_to_targets
 from fedsched.cli.times import _gain
@@ -165,7 +165,7 @@ def test_the_best_configurations_by_the_training_loss_are_those_of_the_runs(kind
         each.choice: mean_reach(each, 0.5, protocol=PAPER.protocol, measure=TRAINING_LOSS)
         for each in here
     }
-    found = [f" {piece.begin_s:.2g} s |" for piece in envelope(reached)[1:]]
+    found = [f" {piece.begin_s:.2g} s |" for piece in lower_envelope(reached)[1:]]
     said = [line for begins in BREAKS[kind] for line in lines if line.startswith(begins)]
     assert len(found) == len(said)
     assert all(line.endswith(each) for line, each in zip(said, found, strict=True)), (said, found)

@@ -1,5 +1,6 @@
 """What the README and the docs show is so: Python runs, links lead somewhere, tables are true."""
 
+import ast
 import dataclasses
 import re
 import runpy
@@ -16,6 +17,11 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TABLES = runpy.run_path(str(ROOT / "docs" / "tables.py"))
+# What people who script import from; all else is the package's own business.
+ROOMS = {
+    f"fedsched.{room}" for room in ("policies", "radio", "learning", "analysis", "theory", "flower")
+}
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 LINK = re.compile(r"\]\((?!http)([^)#]+)")
 
 
@@ -33,6 +39,32 @@ def test_shown_code_runs(page, tmp_path, monkeypatch):
 def test_links_lead_somewhere(page):
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def deep_imports(code):
+    """Modules of the package that code imports and that are no room for users."""
+    for node in ast.walk(ast.parse(code)):
+        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        yield from (name for name in names if name.startswith("fedsched.") and name not in ROOMS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_import_from_the_rooms_for_users_alone(page):
+    code = "\n".join(BLOCK.findall(page.read_text(encoding="utf-8")))
+    assert [*deep_imports(code)] == []
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_examples_import_from_the_rooms_for_users_alone(file):
+    assert [*deep_imports(file.read_text(encoding="utf-8"))] == []
+
+
+def test_a_deep_import_would_be_noticed():
+    code = "import fedsched.runs.writer\nfrom fedsched.learning.pool import training_pool\n"
+    assert [*deep_imports(code)] == ["fedsched.runs.writer", "fedsched.learning.pool"]
+    assert EXAMPLES
 
 
 def test_the_pages_show_code_at_all():

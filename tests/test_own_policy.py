@@ -86,6 +86,24 @@ def test_it_runs_by_its_path_in_a_scenario_with_workers(folder):
         assert each in (pytest.approx(0.05 / 0.2), pytest.approx(0.05 / 0.02))
 
 
+def test_channel_and_aggregator_run_by_their_paths_too(folder):
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    blocks = [b for b in BLOCK.findall(page) if "class TwoCells" in b or "class Clipped" in b]
+    code = "\n".join(block.partition("\n\n\ndone = ")[0] for block in blocks)
+    (folder / "parts.py").write_text(f"import numpy as np\n{code}\n")
+    asked = ("--set", "channel.kind=parts:TwoCells", "--set", "training.aggregator=parts:Clipped")
+    done = call(folder, "run", "scenario.toml", "--out", "here", "--workers", "2", *asked)
+    assert done.returncode == 0, done.stderr
+    log = read_run(folder / "here")
+    assert log.manifest["devices"] == 20
+    assert log.manifest["biased"]
+    plain = call(folder, "run", "scenario.toml", "--out", "there", *asked[:2])
+    assert plain.returncode == 0, plain.stderr
+    other = read_run(folder / "there")
+    assert other.lists("device") == log.lists("device")  # the same channel and cohorts
+    assert other.column("test_loss").tolist() != log.column("test_loss").tolist()
+
+
 def test_it_schedules_alone_and_beside_others(folder):
     small = ("--devices", "6", "--rounds", "40", "--bits", "1e6", "--json")
     done = call(folder, "schedule", "--policy", "mymodule:BestHalf", *small)

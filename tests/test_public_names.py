@@ -75,7 +75,7 @@ def test_no_module_outside_learning_imports_anything_heavy(layer):
     assert imported_by("".join(f"import {name}\n" for name in names)) == []
 
 
-@pytest.mark.parametrize("room", ["policies", "radio", "learning", "analysis"])
+@pytest.mark.parametrize("room", ["policies", "radio", "learning", "analysis", "theory"])
 def test_a_room_for_users_has_documented_names_and_imports_nothing_heavy(room):
     assert imported_by(f"from fedsched.{room} import *") == []
     module = importlib.import_module(f"fedsched.{room}")

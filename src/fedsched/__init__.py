@@ -25,8 +25,9 @@ if typing.TYPE_CHECKING:
     from fedsched.policies.designs import AbstractDesign, make_design
     from fedsched.radio.channel import AbstractChannel
     from fedsched.radio.names import make_channel
-    from fedsched.randomness import Luck
+    from fedsched.randomness import Luck, stream
     from fedsched.rounds import schedule
+    from fedsched.runs.assembly import schedule_of, uplink_of
     from fedsched.runs.comparison import compare
     from fedsched.runs.experiment import run
     from fedsched.runs.runlog import RunLog, read_run
@@ -42,6 +43,7 @@ if typing.TYPE_CHECKING:
     from fedsched.solve.solution import RoundSolution, Solution, Status
     from fedsched.solve.uplink import PAPER_UPLINK, Uplink
     from fedsched.values import Cohort, Decision, Observation, Plan, ScheduledRound
+    from fedsched.views.report import write_report
 
 __all__ = [
     "PAPER_UPLINK",
@@ -74,6 +76,10 @@ __all__ = [
     "read_run",
     "run",
     "schedule",
+    "schedule_of",
+    "stream",
+    "uplink_of",
+    "write_report",
 ]
 
 # Where each name lives. It is imported when it is first used: `fedsched --help` and a worker that
@@ -90,6 +96,7 @@ _HOME = {
     "fedsched.solve.uplink": ("PAPER_UPLINK", "Uplink"),
     "fedsched.errors": ("FedschedError",),
     "fedsched.values": ("Cohort", "Decision", "Observation", "Plan", "ScheduledRound"),
+    "fedsched.runs.assembly": ("schedule_of", "uplink_of"),
     "fedsched.runs.comparison": ("compare",),
     "fedsched.runs.experiment": ("run",),
     "fedsched.runs.runlog": ("RunLog", "read_run"),
@@ -97,10 +104,11 @@ _HOME = {
     "fedsched.runs.scenario_file": ("load_scenario",),
     "fedsched.policies.designs": ("AbstractDesign", "make_design"),
     "fedsched.policies": ("AbstractPolicy", "make_policy"),
-    "fedsched.randomness": ("Luck",),
+    "fedsched.randomness": ("Luck", "stream"),
     "fedsched.rounds": ("schedule",),
     "fedsched.radio.channel": ("AbstractChannel",),
     "fedsched.radio.names": ("make_channel",),
+    "fedsched.views.report": ("write_report",),
 }
 
 if not typing.TYPE_CHECKING:  # a type checker would take any name for one of these

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsched.analysis.arrival import Reach
-from fedsched.analysis.envelope import envelope
+from fedsched.analysis.envelope import lower_envelope
 
 lines = st.lists(
     st.tuples(st.floats(0.01, 1e5), st.floats(1.0, 1e5)), min_size=1, max_size=12, unique=True
@@ -17,7 +17,7 @@ lines = st.lists(
 @given(lines)
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_at_any_computation_time_the_named_line_is_the_fastest(found):
-    pieces = envelope(found)
+    pieces = lower_envelope(found)
     ends = [piece.end_s for piece in pieces[:-1]]
     scan = np.concatenate([np.geomspace(1e-9, 1e9, 200), [0.0], ends])
     for c in scan.tolist():
@@ -29,7 +29,7 @@ def test_at_any_computation_time_the_named_line_is_the_fastest(found):
 @given(lines)
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_breakpoints_are_where_a_brute_force_scan_finds_them(found):
-    pieces = envelope(found)
+    pieces = lower_envelope(found)
     assert pieces[0].begin_s == 0.0
     assert pieces[-1].end_s == math.inf
     for left, right in itertools.pairwise(pieces):
@@ -44,4 +44,4 @@ def test_breakpoints_are_where_a_brute_force_scan_finds_them(found):
 
 
 def test_no_lines_have_no_envelope():
-    assert envelope({}) == []
+    assert lower_envelope({}) == []

@@ -1,3 +1,6 @@
+import sys
+import types
+
 import numpy as np
 import pytest
 
@@ -15,6 +18,29 @@ def test_every_name_serves_any_number_of_devices_with_the_papers_floor(name, dev
     assert channel.devices == devices
     assert isinstance(channel, Floored)
     assert channel.floor == 0.001
+
+
+def plain_rayleigh(devices):
+    return Rayleigh(np.ones(devices))
+
+
+def two(devices):
+    return Rayleigh(np.ones(2 * devices))
+
+
+def test_a_channel_is_made_by_its_import_path(monkeypatch):
+    module = types.ModuleType("mychannels")
+    module.plain, module.two, module.number = plain_rayleigh, two, float
+    monkeypatch.setitem(sys.modules, "mychannels", module)
+    monkeypatch.setattr(sys, "path", list(sys.path))  # the folder of the command is added
+    assert make_channel("mychannels:plain", 7).devices == 7
+    assert make_channel("mychannels:plain").devices == 100
+    with pytest.raises(InputError, match="makes of 3 devices a channel of 6 devices; it must"):
+        make_channel("mychannels:two", 3)
+    with pytest.raises(InputError, match=r"makes of 3 devices a 3\.0; it must take"):
+        make_channel("mychannels:number", 3)
+    with pytest.raises(InputError, match="channel: the module 'mychannels' has no 'absent'"):
+        make_channel("mychannels:absent", 3)
 
 
 def test_there_are_a_hundred_devices_unless_asked_otherwise():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.runs.scenario import Scenario, run_name, scenario_from
+from fedsched.runs.scenario import Scenario, differences, run_name, scenario_from
 
 LEAST = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "lyapunov"}}
 
@@ -101,7 +101,7 @@ def test_what_auto_does_not_have_is_refused_where_no_policy_is_named():
     ):
         scenario_from(table)
     table["policy"]["kind"] = "auto"  # whoever names a policy has chosen
-    assert scenario_from(table).policy.draws == 10
+    assert scenario_from(table).as_read().policy.draws == 10
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,14 @@ def test_scenarios_compare_by_their_values():
 def test_what_a_policy_reads_depends_on_its_power_rule():
     table = {"run": {"rounds": 5, "seed": 1}}
     own = scenario_from({**table, "policy": {"kind": "round-robin", "v": 7.0, "rho": 0.3}})
-    assert (own.policy.v, own.policy.rho) == (100.0, 0.5)  # not read, so at their defaults
+    assert (own.policy.v, own.policy.rho) == (7.0, 0.3)  # as given, though neither is read
+    assert {"v", "rho"} < {*own.policy.unread()}
+    assert (own.as_read().policy.v, own.as_read().policy.rho) == (100.0, 0.5)
+    plain = scenario_from({**table, "policy": {"kind": "round-robin"}})
+    assert own != plain and own.as_read() == plain.as_read() and run_name(own) == run_name(plain)
+    assert [*differences(own.as_dict(), plain)] == []
     queue = {"kind": "round-robin", "v": 7.0, "power": "queue"}
-    assert scenario_from({**table, "policy": queue}).policy.v == 7.0
+    assert scenario_from({**table, "policy": queue}).as_read().policy.v == 7.0
     for field, value in (("power", "loud"), ("start", "late"), ("rho", 2.0), ("candidates", 0)):
         with pytest.raises(InputError, match=rf"policy\.{field}"):
             scenario_from({**table, "policy": {"kind": "fedcs", field: value}})

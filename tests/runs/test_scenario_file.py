@@ -62,8 +62,8 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path, name):
 def test_a_policy_given_beside_the_file_finds_its_own_fields_there(tmp_path):
     text = "[run]\nrounds = 5\nseed = 1\n[policy]\nkind = 'uniform'\ncandidates = 7\nv = 3\n"
     path = written(tmp_path, text)
-    assert load_scenario(path).policy.candidates is None  # uniform has no use for it
-    fedcs = load_scenario(path, settings={"policy.kind": "fedcs"}).policy
+    assert load_scenario(path).as_read().policy.candidates is None  # uniform has no use for it
+    fedcs = load_scenario(path, settings={"policy.kind": "fedcs"}).as_read().policy
     assert (fedcs.candidates, fedcs.v) == (7, 100.0)  # without queues it has no use for v
     turns = {"policy.kind": "round-robin", "policy.power": "queue"}
     assert load_scenario(path, settings=turns).policy.v == 3.0
@@ -78,7 +78,7 @@ def test_a_setting_takes_the_place_of_a_value_and_of_a_list_in_the_sweep():
     assert len(load_scenarios(table)) == 3
     found = load_scenarios(table, settings={"policy.draws": 7, "run.rounds": 9})
     assert [(s.policy.kind, s.policy.draws, s.run.rounds) for s in found] == [
-        ("full", 10, 9),
+        ("full", 7, 9),
         ("uniform", 7, 9),
     ]
     only = load_scenario(table, settings={"policy.kind": "uniform", "policy.draws": 7})
@@ -154,7 +154,8 @@ def test_a_sweep_is_the_product_of_its_lists_without_repeats():
         "policy": {},
         "sweep": {"policy": ["lyapunov", "uniform"], "lambda": [1, 10], "m": [1, 5], "seeds": [1]},
     }
-    found = [(s.policy.kind, s.policy.draws, s.policy.lam) for s in expand(table)]
+    read = [each.as_read().policy for each in expand(table)]
+    found = [(each.kind, each.draws, each.lam) for each in read]
     assert len(found) == len(set(found)) == 6
     assert {lam for kind, _, lam in found if kind == "uniform"} == {100.0}
 

@@ -20,7 +20,7 @@ import pytest
 from tests.runs.report_runs import KINDS, manifest, table, write_grid, write_run
 
 from fedsched.analysis.collect import collect_runs
-from fedsched.analysis.envelope import envelope
+from fedsched.analysis.envelope import lower_envelope
 from fedsched.analysis.groups import group_runs, mean_reach, summary_rows
 from fedsched.views.report import write_report
 
@@ -239,7 +239,7 @@ def check_numbers(browser, groups, *, hidden=()):
         if group.label not in hidden and (line := mean_reach(group, target))
     }  # fmt: skip
     ranges = browser.run(RANGES)
-    segments = envelope(lines)
+    segments = lower_envelope(lines)
     assert [each["label"] for each in ranges] == [each.name for each in segments]
     for each, segment in zip(ranges, segments, strict=True):
         assert float(each["begin"]) == pytest.approx(segment.begin_s, rel=1e-9, abs=1e-12)

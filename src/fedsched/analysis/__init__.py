@@ -13,6 +13,7 @@ from fedsched.analysis.arrival import (
 from fedsched.analysis.collect import Collection, GoodRun, LeftOut, collect_runs
 from fedsched.analysis.comparison import comparison_row
 from fedsched.analysis.curves import Curve, curve_of, mean_curve, training_loss
+from fedsched.analysis.envelope import Segment, lower_envelope
 from fedsched.analysis.groups import Group, group_runs, mean_reach, paired_speedup
 from fedsched.analysis.speedup import Speedup
 from fedsched.analysis.tally import ScheduleSummary, ScheduleTally
@@ -34,11 +35,13 @@ __all__ = [
     "RunningMean",
     "ScheduleSummary",
     "ScheduleTally",
+    "Segment",
     "Speedup",
     "collect_runs",
     "comparison_row",
     "curve_of",
     "group_runs",
+    "lower_envelope",
     "mean_curve",
     "mean_reach",
     "paired_speedup",

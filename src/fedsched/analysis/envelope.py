@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fedsched.analysis.arrival import Reach
 
-__all__ = ["Segment", "envelope"]
+__all__ = ["Segment", "lower_envelope"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class Segment:
     end_s: float  # infinity for the last
 
 
-def envelope(lines: Mapping[str, Reach]) -> list[Segment]:
+def lower_envelope(lines: Mapping[str, Reach]) -> list[Segment]:
     r"""Who is first at the target, as a function of the computation time c >= 0.
 
     Configuration i takes :math:`A_i + c R_i` seconds by the clock, with airtime A and rounds R
@@ -27,7 +27,7 @@ def envelope(lines: Mapping[str, Reach]) -> list[Segment]:
     beyond them.
 
     Example:
-        >>> for segment in envelope({"a": Reach(airtime_s=2.0, rounds=9.0),
+        >>> for segment in lower_envelope({"a": Reach(airtime_s=2.0, rounds=9.0),
         ...                          "b": Reach(airtime_s=6.0, rounds=1.0)}):
         ...     print(segment.name, segment.begin_s, segment.end_s)
         a 0.0 0.5

@@ -11,7 +11,16 @@ from fedsched.errors import require
 require("flwr", extra="flower", purpose="fedsched.flower")
 
 from fedsched.flower.client import ChannelClientApp, SimulatedGain  # noqa: E402
+from fedsched.flower.compression import CompressMod, DecompressGrid  # noqa: E402
 from fedsched.flower.protocol import Assignment, assignment_of  # noqa: E402
 from fedsched.flower.strategy import ChannelStrategy  # noqa: E402
 
-__all__ = ["Assignment", "ChannelClientApp", "ChannelStrategy", "SimulatedGain", "assignment_of"]
+__all__ = [
+    "Assignment",
+    "ChannelClientApp",
+    "ChannelStrategy",
+    "CompressMod",
+    "DecompressGrid",
+    "SimulatedGain",
+    "assignment_of",
+]

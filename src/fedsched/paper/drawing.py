@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsched.analysis.arrival import ACCURACY, TRAINING_LOSS, Measure, Reach
 from fedsched.analysis.curves import mean_curve
-from fedsched.analysis.envelope import envelope
+from fedsched.analysis.envelope import lower_envelope
 from fedsched.analysis.groups import Group
 from fedsched.analysis.tally import ScheduleTally
 from fedsched.paper.scales import Scale
@@ -131,7 +131,7 @@ def _finish(axes: Any, scale: Scale, groups: Sequence[Group]) -> None:
 
 def time_to_target(scale: Scale, lines: Mapping[str, Reach], never: Sequence[str]) -> Any:
     """Time to the target against computation time: straight lines and their lower envelope."""
-    pieces = envelope(lines)
+    pieces = lower_envelope(lines)
     breaks = [piece.end_s for piece in pieces if math.isfinite(piece.end_s)]
     most = max([2.0, *(1.6 * each for each in breaks)])
     grid = np.linspace(0.0, most, 200)

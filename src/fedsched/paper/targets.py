@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedsched.analysis.arrival import Reach
-from fedsched.analysis.envelope import envelope
+from fedsched.analysis.envelope import lower_envelope
 from fedsched.analysis.groups import Group, mean_reach, paired_speedup
 from fedsched.analysis.tally import ScheduleTally
 from fedsched.paper import drawing, published
@@ -149,7 +149,7 @@ def _time_to_target(scale: Scale, groups: Sequence[Group]) -> Product:
     rows = [
         {"best": piece.name, "from_s": piece.begin_s, "to_s": piece.end_s,
          "target": scale.targets[math.inf]}
-        for piece in envelope(lines)
+        for piece in lower_envelope(lines)
     ]  # fmt: skip
     never = [
         f"{group.label}: {'never' if all(log.finished for log in group.logs) else 'not yet'}"
@@ -186,7 +186,7 @@ def _table(channel: str) -> Callable[[Scale, Sequence[Group]], Product]:
             common = {"channel": channel, "alpha": alpha, "policy": policy,
                       "target": scale.targets[alpha]}  # fmt: skip
             # One that arrived alone is not the best of anything.
-            for piece in envelope(lines) if len(lines) > 1 else []:
+            for piece in lower_envelope(lines) if len(lines) > 1 else []:
                 group = by_label[piece.name]
                 rows.append(
                     {**common, "source": "ours", "from_s": piece.begin_s, "to_s": piece.end_s,

@@ -1,6 +1,7 @@
 """Channels by name: the paper's two settings, and one sensible setting of every other model."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
@@ -9,6 +10,7 @@ import numpy as np
 
 from fedsched.checks import whole_number
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.imports import import_object
 from fedsched.radio.channel import AbstractChannel
 from fedsched.radio.fading import GaussMarkov, Nakagami, Rayleigh, Rician
 from fedsched.radio.pathloss import Annulus, PathLoss
@@ -82,19 +84,20 @@ def make_channel(
     noise_w: float | None = None,
     bandwidth_hz: float | None = None,
 ) -> AbstractChannel:
-    """A channel by its name, or the replay of a recorded trace.
+    """A channel by its name or its import path, or the replay of a recorded trace.
 
     Args:
-        name_or_path: a key of :data:`CHANNELS` or of :data:`.PRESETS`, or a trace file (.csv,
-            .parquet or .npz).
+        name_or_path: a key of :data:`CHANNELS` or of :data:`.PRESETS`, a trace file (.csv,
+            .parquet or .npz), or the import path of a class or function that takes the number of
+            devices.
         devices: how many; 100 if not given, or as many as the trace has.
         unit: what the numbers of a trace are, if it does not say so itself (:mod:`.units`).
         noise_w: of the link, for a trace of SNRs or of rates at a stated power.
         bandwidth_hz: of the link, for a trace of rates at a stated power.
 
     Raises:
-        UnknownNameError: it is neither a known name nor a file.
-        InputError: the trace is bad or has another number of devices.
+        UnknownNameError: it is neither a known name nor a file nor an import path.
+        InputError: the channel is bad or has another number of devices.
 
     Example:
         >>> make_channel("heterogeneous", 20).devices
@@ -102,7 +105,11 @@ def make_channel(
     """
     if devices is not None:
         whole_number("devices", devices, most=_MOST_DEVICES)
+    path = Path(name_or_path)
+    recorded = path.suffix.lower() in TRACE_SUFFIXES or path.is_file()
     models = {**CHANNELS, **{name: preset.channel for name, preset in PRESETS.items()}}
+    if ":" in name_or_path and not recorded:
+        models[name_or_path] = partial(_imported, name_or_path)
     if name_or_path in models and unit is not None:
         raise InputError(
             f"unit is {unit!r}, but the channel {name_or_path!r} is a model, which yields gains; "
@@ -110,8 +117,7 @@ def make_channel(
         )
     if name_or_path in models:
         return models[name_or_path](DEFAULT_DEVICES if devices is None else devices)
-    path = Path(name_or_path)
-    if path.suffix.lower() not in TRACE_SUFFIXES and not path.is_file():
+    if not recorded:
         raise UnknownNameError("channel", name_or_path, models)
     trace = Trace.read(path, unit=unit, noise_w=noise_w, bandwidth_hz=bandwidth_hz)
     if devices is not None and devices != trace.devices:
@@ -120,3 +126,15 @@ def make_channel(
             "leave devices out to use all of the trace"
         )
     return trace
+
+
+def _imported(path: str, devices: int) -> AbstractChannel:
+    """What an import path makes of a number of devices, refused unless it is such a channel."""
+    made = import_object("channel", path)(devices)
+    if isinstance(made, AbstractChannel) and made.devices == devices:
+        return made
+    what = f"channel of {made.devices} devices" if isinstance(made, AbstractChannel) else repr(made)
+    raise InputError(
+        f"channel: {path!r} makes of {devices} devices a {what}; it must take the number of "
+        "devices and make a fedsched.radio.AbstractChannel with so many"
+    )

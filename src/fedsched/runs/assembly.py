@@ -1,6 +1,5 @@
 """Assembly: the link, the policy, the schedule and the trainer that a scenario describes."""
 
-import dataclasses
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -13,14 +12,7 @@ from fedsched.learning.compression import Sending, make_compressors
 from fedsched.learning.influence import bounded
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.spec import TrainerSpec
-from fedsched.policies import (
-    AbstractPolicy,
-    AveragePower,
-    System,
-    build_policy,
-    policy_info,
-    reads_of,
-)
+from fedsched.policies import AbstractPolicy, AveragePower, System, build_policy, policy_info
 from fedsched.radio import AbstractChannel, Trace, make_channel
 from fedsched.radio.access import make_access
 from fedsched.rounds import Air, Training, scheduled_rounds
@@ -199,7 +191,7 @@ def about_run(scenario: Scenario, channel: AbstractChannel, uplink: Uplink) -> d
     """What a manifest says of a run besides its scenario."""
     return {
         "update_bits": uplink.bits,
-        "unread": _unread(scenario),
+        "unread": [f"policy.{name}" for name in scenario.policy.unread()],
         "devices": channel.devices,
         # Updates out of memory are of older models, whoever takes part.
         "biased": policy_info(scenario.policy.kind).biased
@@ -215,10 +207,3 @@ def about_trace(channel: AbstractChannel) -> dict[str, Any]:
         return {}
     about = {"sha256": channel.sha256, "rounds": channel.rounds, "devices": channel.devices}
     return {"trace": about}
-
-
-def _unread(scenario: Scenario) -> list[str]:
-    """Fields of the scenario that its policy does not read."""
-    reads = reads_of(scenario.policy.kind, scenario.policy.power)
-    names = {each.name for each in dataclasses.fields(scenario.policy)} - {"kind"}
-    return sorted(f"policy.{name}" for name in names - reads)

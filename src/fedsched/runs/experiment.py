@@ -76,7 +76,7 @@ def run(
         training_of: folder of a run whose cohorts and weights are the same over its own channel:
             what it has trained is taken over instead of trained again. See ``replay``.
     """
-    scenario = load_scenario(scenario)
+    scenario = load_scenario(scenario).as_read()  # what a run depends on, and no more
     with RunFolder.held("out", out, wait_s) as folder:
         if folder.begun:
             _check_same(folder.path, scenario)

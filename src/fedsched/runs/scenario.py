@@ -92,11 +92,16 @@ class PolicySection(PolicyOptions):
         if ":" not in self.kind and self.kind not in policy_names():
             raise UnknownNameError("policy.kind", self.kind, policy_names())
         super().__post_init__()
-        # What the policy does not read is set to its default, so that equal runs compare equal.
-        reads = reads_of(self.kind, self.power)
-        for each in dataclasses.fields(self):
-            if each.name != "kind" and each.name not in reads:
-                object.__setattr__(self, each.name, each.default)
+
+    def unread(self) -> list[str]:
+        """The fields that the policy does not read."""
+        names = {each.name for each in dataclasses.fields(self)} - {"kind"}
+        return sorted(names - reads_of(self.kind, self.power))
+
+    def as_read(self) -> "PolicySection":
+        """The same with defaults in the fields that the policy does not read."""
+        defaults: dict[str, Any] = {each.name: each.default for each in dataclasses.fields(self)}
+        return dataclasses.replace(self, **{name: defaults[name] for name in self.unread()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +191,13 @@ class Scenario:
                 "data.samples differ; use 'sum', or give all devices as many"
             )
 
+    def as_read(self) -> "Scenario":
+        """The same with defaults in the fields that its policy does not read.
+
+        Two scenarios make the same run if they are equal so.
+        """
+        return dataclasses.replace(self, policy=self.policy.as_read())
+
     def changes(self) -> dict[str, dict[str, Any]]:
         """What differs from the defaults; stays the same when new fields with defaults appear."""
         given = self.as_dict()
@@ -232,6 +244,7 @@ def run_name(scenario: Scenario) -> str:
         >>> run_name(scenario_from(table))
         'uniform-m5-seed1-1a65df225d'
     """
+    scenario = scenario.as_read()
     content = json.dumps(scenario.changes(), sort_keys=True).encode()
     digest = hashlib.sha256(content).hexdigest()[:10]
     policy = scenario.policy.kind.replace(":", "-").replace("/", "-")
@@ -263,8 +276,8 @@ Built = TypeVar("Built")
 
 
 def differences(there: Mapping[str, Any], here: Scenario) -> Iterator[tuple[str, str, Any, Any]]:
-    """Where a scenario, as a manifest holds it, differs: section, field, its value, the other's."""
-    old, new = scenario_from(there).as_dict(), here.as_dict()
+    """Where a scenario, as a manifest holds it, makes another run: section, field, both values."""
+    old, new = scenario_from(there).as_read().as_dict(), here.as_read().as_dict()
     for section in new:
         for name in sorted(old[section].keys() | new[section].keys()):
             before, after = old[section].get(name), new[section].get(name)

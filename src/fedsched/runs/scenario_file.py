@@ -38,7 +38,7 @@ def load_scenario(source: Source, *, settings: Settings = NO_SETTINGS) -> Scenar
         source: a TOML file, plain values by section as a file holds them, or a scenario.
         settings: values by dotted names that take the place of those in the source, also of lists
             in its ``[sweep]``. Another ``policy.kind`` then reads its own fields of the source,
-            also those that the kind there has no use for; a scenario has forgotten such fields.
+            also those that the kind there has no use for.
 
     Example:
         >>> table = {"run": {"rounds": 5, "seed": 1}, "policy": {"kind": "uniform", "lam": 10.0}}
@@ -156,7 +156,7 @@ def expand(table: Mapping[str, Any], settings: Settings = NO_SETTINGS) -> list[S
     """
     base = {name: value for name, value in table.items() if name != "sweep"}
     swept = _swept(table.get("sweep", {})) | {name: [value] for name, value in settings.items()}
-    found: dict[Scenario, None] = {}  # a set that keeps its order
+    found: dict[Scenario, Scenario] = {}  # by what their policies read of them
     for values in itertools.product(*swept.values()):
         # Sections are all there is to copy: within them a sweep replaces values and changes none.
         each = {
@@ -166,8 +166,9 @@ def expand(table: Mapping[str, Any], settings: Settings = NO_SETTINGS) -> list[S
         for name, value in zip(swept, values, strict=True):
             section, _, field_name = name.partition(".")
             checked_section(each.setdefault(section, {}), section)[field_name] = value
-        found[scenario_from(each)] = None
-    return list(found)
+        made = scenario_from(each)
+        found.setdefault(made.as_read(), made)
+    return list(found.values())
 
 
 def _swept(sweep: Any) -> dict[str, list[Any]]:

@@ -19,8 +19,10 @@ from fedsched.theory.lyapunov import (
     power_excess,
     power_excess_of_queue,
 )
+from fedsched.theory.quadratics import TWO_QUADRATICS, stationary_gradient_norm, with_replacement
 
 __all__ = [
+    "TWO_QUADRATICS",
     "Bound",
     "ProblemConstants",
     "corollary_step",
@@ -34,6 +36,8 @@ __all__ = [
     "power_excess_of_queue",
     "printed_bound",
     "printed_step_limit",
+    "stationary_gradient_norm",
     "uniform_probability",
     "variance_factor",
+    "with_replacement",
 ]

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.analysis.arrival import ACCURACY, ArrivalProtocol, Reach
-from fedsched.analysis.envelope import Segment, envelope
+from fedsched.analysis.envelope import Segment, lower_envelope
 from fedsched.analysis.tally import ScheduleTally
 from fedsched.checks import positive_number, whole_number
 from fedsched.clock import elapsed_s
@@ -162,7 +162,7 @@ def together(groups: Sequence[Sequence[Scenario]]) -> list[Scenario]:
                     f"scenario: the files differ in {section}.{name}, {getattr(here, name)!r} and "
                     f"{getattr(there, name)!r}; only policies can be ranked against each other"
                 )
-    unique = dict.fromkeys(each.policy for each in joined)
+    unique = dict.fromkeys(each.policy.as_read() for each in joined)
     return [dataclasses.replace(first, policy=policy) for policy in unique]
 
 
@@ -247,7 +247,7 @@ def _devices(scenario: Scenario) -> int:
 
 def best_by_computation(simulated: Sequence[Candidate], weight: float) -> list[Segment]:
     """Which candidate is predicted to be first, for every computation time a round."""
-    return envelope(
+    return lower_envelope(
         {
             each.label: Reach(
                 airtime_s=each.time_s(weight, computation_s=0.0), rounds=each.rounds(weight)
