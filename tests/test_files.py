@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedsched.errors import InputError
-from fedsched.files import alone, atomic_path, output_folder, output_path
+from fedsched.files import atomic_path, locked, output_folder, output_path
 
 
 class PowerCutError(Exception):
@@ -121,8 +121,8 @@ def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path, name):
 HOLD = """
 import sys, time
 from pathlib import Path
-from fedsched.files import alone
-with alone(Path(sys.argv[1])):
+from fedsched.files import locked
+with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -136,14 +136,14 @@ def test_a_folder_is_held_by_one_process_until_that_one_is_gone(tmp_path):
         try:
             with (
                 pytest.raises(InputError, match="is being run by another process"),
-                alone(tmp_path),
+                locked(tmp_path),
             ):
                 pass
         finally:
             holder.kill()
-    with alone(tmp_path), pytest.raises(InputError, match="is being run"), alone(tmp_path):
+    with locked(tmp_path), pytest.raises(InputError, match="is being run"), locked(tmp_path):
         pass
-    with alone(tmp_path):
+    with locked(tmp_path):
         assert names(tmp_path) == [".lock"]
 
 
@@ -151,6 +151,6 @@ def test_a_lock_that_is_a_link_empties_no_file(tmp_path):
     precious = tmp_path / "precious"
     precious.write_text("mine")
     (tmp_path / ".lock").symlink_to(precious)
-    with pytest.raises(InputError, match=r"is a link to .*remove the link"), alone(tmp_path):
+    with pytest.raises(InputError, match=r"is a link to .*remove the link"), locked(tmp_path):
         pass
     assert precious.read_text() == "mine"

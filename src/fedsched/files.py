@@ -8,8 +8,8 @@ from pathlib import Path
 from fedsched.errors import InputError
 
 __all__ = [
-    "alone",
     "atomic_path",
+    "locked",
     "output_folder",
     "output_path",
     "refuse_link",
@@ -109,7 +109,7 @@ def refuse_link(path: Path) -> Path:
 
 
 @contextmanager
-def alone(folder: Path, wait_s: float = 0.0) -> Iterator[None]:
+def locked(folder: Path, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the folder against a second process that would run it at the same time.
 
     The lock goes with its process, however that ends. A link in place of the lock is not followed.

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from fedsched.errors import InputError
-from fedsched.learning.constants import estimate_constants
+from fedsched.learning.constants import Effort, estimate_constants
 from fedsched.learning.dataset import Dataset, load_dataset
 from fedsched.learning.models import build_model, flatten
 from fedsched.learning.partition import Partition, index_by_class
@@ -69,7 +69,7 @@ def test_estimates_come_within_ten_per_cent_of_least_squares(problem, seed):
     matrix = np.random.default_rng(seed).normal(size=(CLASSES, SIDE * SIDE)).astype(np.float32)
     found = estimate_constants(
         model=Linear(), dataset=dataset, partition=partition, parameters=matrix.reshape(-1),
-        batch_size=BATCH, loss=squared, batches=400, hessian_batch=200,
+        batch_size=BATCH, loss=squared, effort=Effort(batches=400, hessian_batch=200),
         random=np.random.default_rng(seed),
     )  # fmt: skip
     smoothness, noise_sq, divergence_sq, gradient_sq = exact(dataset, partition, matrix)
@@ -92,7 +92,7 @@ def test_the_curvature_of_softmax_at_zero_is_known():
     model = build_model("softmax", dataset, 1)
     found = estimate_constants(
         model=model, dataset=dataset, partition=partition,
-        parameters=np.zeros_like(flatten(model)), batch_size=32, batches=20,
+        parameters=np.zeros_like(flatten(model)), batch_size=32, effort=Effort(batches=20),
         random=np.random.default_rng(3),
     )  # fmt: skip
     exact = 0.0
@@ -109,8 +109,9 @@ def test_a_negative_curvature_counts_by_its_size(problem):
     dataset, partition = problem
     found = estimate_constants(
         model=Linear(), dataset=dataset, partition=partition,
-        parameters=np.zeros(CLASSES * SIDE * SIDE, np.float32), batch_size=BATCH, batches=4,
-        loss=lambda outputs, labels: -squared(outputs, labels), iterations=32,
+        parameters=np.zeros(CLASSES * SIDE * SIDE, np.float32), batch_size=BATCH,
+        effort=Effort(batches=4, iterations=32),
+        loss=lambda outputs, labels: -squared(outputs, labels),
         random=np.random.default_rng(0),
     )  # fmt: skip
     smoothness, *_ = exact(dataset, partition, np.zeros((CLASSES, SIDE * SIDE)))
@@ -122,12 +123,12 @@ def test_alike_devices_diverge_less_than_unlike_ones():
     model = build_model("softmax", dataset, 1)
     found = [
         estimate_constants(
-            model=model, dataset=dataset, parameters=flatten(model), batch_size=16, devices=1,
+            model=model, dataset=dataset, parameters=flatten(model), batch_size=16,
             partition=Partition(
                 index=index_by_class(dataset.train_labels, 10), alpha=alpha, size=200, devices=8,
                 seed=1,
             ),
-            batches=4, iterations=4, random=np.random.default_rng(1),
+            effort=Effort(devices=1, batches=4, iterations=4), random=np.random.default_rng(1),
         ).divergence_sq.value
         for alpha in (np.inf, 1.0, 0.0)
     ]  # fmt: skip
@@ -139,6 +140,7 @@ def test_too_few_minibatches_are_refused(problem):
     with pytest.raises(InputError, match="batches must be a whole number of at least 4"):
         estimate_constants(
             model=Linear(), dataset=dataset, partition=partition,
-            parameters=np.zeros(CLASSES * SIDE * SIDE, np.float32), batch_size=BATCH, batches=3,
+            parameters=np.zeros(CLASSES * SIDE * SIDE, np.float32), batch_size=BATCH,
+            effort=Effort(batches=3),
             random=np.random.default_rng(0),
         )  # fmt: skip

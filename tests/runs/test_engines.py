@@ -7,7 +7,7 @@ import time
 import pytest
 
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.files import alone
+from fedsched.files import locked
 from fedsched.runs.checkpoint import rounds_done
 from fedsched.runs.engines import Job, run_jobs
 from fedsched.runs.runlog import read_run
@@ -102,5 +102,5 @@ def test_runs_end_with_the_sweep_that_is_killed_and_leave_their_folder_free(tmp_
             assert sweep.poll() is None
             time.sleep(0.1)
         sweep.kill()
-    with alone(endless.folder, wait_s=60.0):  # raises where the folder is still being run
+    with locked(endless.folder, wait_s=60.0):  # raises where the folder is still being run
         assert rounds_done(endless.folder)

@@ -206,7 +206,7 @@ def test_a_hundred_devices_in_two_camps_violate_it_too(draws, steps, gamma, true
     assert bound.conditions_met
     assert found > bound.total
     assert bound.total == pytest.approx(printed, rel=0.3)
-    for kappa in (2.0, variance_factor("with-replacement", 100, alike=True)):
+    for kappa in (2.0, variance_factor("with-replacement", 100, uniform=True)):
         assert found <= corrected_bound(constants, inverse, kappa=kappa, **asked).total
 
 
@@ -233,7 +233,7 @@ def test_no_covariance_of_a_design_exceeds_its_variance_factor():
             each = with_replacement(np.full(devices, 1.0 / devices), draws)
             q = each.probability[0]
             top = float(np.linalg.eigvalsh(each.covariance)[-1]) / (q * (1.0 - q))
-            assert top <= variance_factor("with-replacement", devices, alike=True) + 1e-9
+            assert top <= variance_factor("with-replacement", devices, uniform=True) + 1e-9
 
 
 def test_the_inequality_of_the_printed_proof_fails_for_opposite_gradients():

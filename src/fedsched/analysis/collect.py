@@ -123,8 +123,8 @@ def _collected(
             reason = said if known else f"its log cannot be read ({type(error).__name__}: {said})"
             left_out.append(LeftOut(name=names[place], reason=" ".join(reason.split())))
             continue
-        (alone,) = group_runs([run.log])
-        key = repr((sorted(alone.fields.items()), alone.seeds))
+        (group,) = group_runs([run.log])
+        key = repr((sorted(group.fields.items()), group.seeds))
         kept, other = run, runs.get(key)
         if other is not None:
             kept, spare = (run, other) if _worth(run) > _worth(other) else (other, run)

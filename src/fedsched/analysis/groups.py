@@ -260,8 +260,8 @@ def baseline_of(group: Group, groups: Sequence[Group]) -> Group | None:
             n for n in group.fields.keys() | other.fields.keys() if not _one_sided(n, group, other)
         }
         names = shared - other.unread - {"policy.kind"}
-        alike = all(group.fields.get(n) == other.fields.get(n) for n in names)
-        if other.fields.get("policy.kind") == "uniform" and alike:
+        same = all(group.fields.get(n) == other.fields.get(n) for n in names)
+        if other.fields.get("policy.kind") == "uniform" and same:
             return other
     return None
 

@@ -92,8 +92,8 @@ def _row(
 def _base(group: Group, groups: Sequence[Group], against: str | None) -> Group | None:
     if against is None:
         return baseline_of(group, groups)
-    alike = [each for each in groups if each.environment == group.environment]
-    return next((each for each in alike if each.choice == against and each is not group), None)
+    here = [each for each in groups if each.environment == group.environment]
+    return next((each for each in here if each.choice == against and each is not group), None)
 
 
 def _single(group: Group) -> list[Group]:

@@ -21,7 +21,7 @@ from fedsched.learning.local import minibatches
 from fedsched.learning.models import load_flat
 from fedsched.learning.partition import Indices, Partition
 
-__all__ = ["Estimate", "LearningConstants", "estimate_constants", "measure_gradient"]
+__all__ = ["Effort", "Estimate", "LearningConstants", "estimate_constants", "measure_gradient"]
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # (outputs, labels) -> mean loss
 Vector: TypeAlias = NDArray[np.float64]
@@ -60,6 +60,28 @@ class LearningConstants:
     loss: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How much is measured to estimate the constants.
+
+    Attributes:
+        devices: how many devices L and nu^2 are measured on; all if there are fewer.
+        batches: minibatches a device, for nu^2 and for the last quotient of L.
+        iterations: of power iteration.
+        hessian_batch: samples a Hessian-vector product.
+    """
+
+    devices: int = 20
+    batches: int = 64
+    iterations: int = 30
+    hessian_batch: int = 256
+
+    def __post_init__(self) -> None:
+        whole_number("devices", self.devices)
+        whole_number("batches", self.batches, least=4)
+        whole_number("iterations", self.iterations, least=4)
+
+
 def estimate_constants(
     *,
     model: nn.Module,
@@ -69,10 +91,7 @@ def estimate_constants(
     batch_size: int,
     random: np.random.Generator,
     loss: Loss = functional.cross_entropy,
-    devices: int = 20,
-    batches: int = 64,
-    iterations: int = 30,
-    hessian_batch: int = 256,
+    effort: Effort = Effort(),
 ) -> LearningConstants:
     r"""Estimate L, nu^2 and epsilon^2 at one model.
 
@@ -95,18 +114,13 @@ def estimate_constants(
         batch_size: of one local step.
         random: draws minibatches, directions, and which devices are looked at.
         loss: the mean loss of outputs and labels.
-        devices: how many devices L and nu^2 are measured on; all if there are fewer.
-        batches: minibatches a device, for nu^2 and for the last quotient of L.
-        iterations: of power iteration.
-        hessian_batch: samples a Hessian-vector product.
+        effort: how much to measure.
     """
-    for name, value in (("devices", devices), ("batches", batches), ("iterations", iterations)):
-        whole_number(name, value, least=1 if name == "devices" else 4)
     load_flat(model, parameters)
     model.eval()
     problem = _Problem(model, dataset, loss)
     looked_at = random.choice(
-        partition.devices, min(devices, partition.devices), replace=False
+        partition.devices, min(effort.devices, partition.devices), replace=False
     ).tolist()
     gradients, losses = zip(
         *(problem.gradient(partition.indices(n)) for n in range(partition.devices)), strict=True
@@ -115,13 +129,10 @@ def estimate_constants(
     whole = np.einsum("n,nd->d", weight, np.array(gradients))
     divergence_sq = max(float(((each - whole) ** 2).sum()) for each in gradients)
     noise = [
-        _noise(problem, partition.indices(n), gradients[n], batch_size, batches, random)
+        _noise(problem, partition.indices(n), gradients[n], batch_size, effort.batches, random)
         for n in looked_at
     ]
-    curvature = [
-        _curvature(problem, partition.indices(n), iterations, batches, hessian_batch, random)
-        for n in looked_at
-    ]
+    curvature = [_curvature(problem, partition.indices(n), effort, random) for n in looked_at]
     return LearningConstants(
         smoothness=_largest([each.value for each in curvature], curvature),
         noise_sq=_largest([first for first, _ in noise], [second for _, second in noise]),
@@ -229,10 +240,10 @@ def _noise(
 
 
 def _curvature(
-    problem: _Problem, samples: Indices, iterations: int, batches: int, size: int,
-    random: np.random.Generator,
-) -> _Measured:  # fmt: skip
+    problem: _Problem, samples: Indices, effort: Effort, random: np.random.Generator
+) -> _Measured:
     """The largest curvature of a device's loss, in absolute value."""
+    size = effort.hessian_batch
 
     def product(vector: Tensor) -> Tensor:
         part = samples if len(samples) <= size else random.choice(samples, size, replace=False)
@@ -241,17 +252,17 @@ def _curvature(
     direction = torch.from_numpy(random.standard_normal(problem.dimension)).float()
     direction /= direction.norm()
     total = torch.zeros_like(direction)
-    for iteration in range(iterations):
+    for iteration in range(effort.iterations):
         image = product(direction)
         length = image.norm()
         if length == 0.0:
             return _Measured(value=0.0, error=0.0)
         direction = image / length
-        if iteration >= iterations // 2:
+        if iteration >= effort.iterations // 2:
             # The sign flips each time where the curvature is negative.
             total += direction * torch.sign(direction @ total + (total == 0.0).all())
     direction = total / total.norm()
-    needed = 1 if len(samples) <= size else batches
+    needed = 1 if len(samples) <= size else effort.batches
     images = torch.stack([product(direction) for _ in range(needed)])
     quotients = (images @ direction).double().numpy()
     mean = images.mean(dim=0)

@@ -29,6 +29,8 @@ __all__ = ["AbstractTrainingPool", "InProcessPool", "ProcessPool", "training_poo
 SLOTS_PER_WORKER = 3  # one being filled, one waiting its turn to be read, one to start on
 EXIT_TIMEOUT_S = 5.0
 
+Parameters: TypeAlias = NDArray[np.float32]  # of the model, shape (d,)
+Devices: TypeAlias = Sequence[int] | NDArray[np.int64]
 Command: TypeAlias = tuple[Any, ...]  # the name of a command and its arguments
 
 
@@ -37,31 +39,23 @@ class AbstractTrainingPool(ABC):
 
     @property
     @abstractmethod
-    def initial_parameters(self) -> NDArray[np.float32]:
+    def initial_parameters(self) -> Parameters:
         """The model's parameters before the first round, shape (d,)."""
 
     @abstractmethod
     def train_cohort(
-        self,
-        parameters: NDArray[np.float32],
-        devices: Sequence[int] | NDArray[np.int64],
-        round: int,  # noqa: A002 - the project's word for t
+        self, parameters: Parameters, devices: Devices, round: int
     ) -> Iterator[LocalUpdate]:
         """Train each device from the same parameters; updates come in the order of ``devices``."""
 
     @abstractmethod
     def losses(
-        self,
-        parameters: NDArray[np.float32],
-        devices: Sequence[int] | NDArray[np.int64],
-        round: int,  # noqa: A002 - the project's word for t
-        *,
-        whole: bool,
+        self, parameters: Parameters, devices: Devices, round: int, *, whole: bool
     ) -> Iterator[float]:
         """The model's mean loss on each device's data, all of it or one minibatch of it."""
 
     @abstractmethod
-    def evaluate(self, parameters: NDArray[np.float32]) -> Evaluation:
+    def evaluate(self, parameters: Parameters) -> Evaluation:
         """Accuracy and loss on the test set."""
 
     @abstractmethod
@@ -99,33 +93,25 @@ class InProcessPool(AbstractTrainingPool):
         self._trainer = spec.build()
 
     @property
-    def initial_parameters(self) -> NDArray[np.float32]:
+    def initial_parameters(self) -> Parameters:
         """The model's parameters before the first round, shape (d,)."""
         return self._trainer.initial_parameters.copy()
 
     def train_cohort(
-        self,
-        parameters: NDArray[np.float32],
-        devices: Sequence[int] | NDArray[np.int64],
-        round: int,  # noqa: A002 - the project's word for t
+        self, parameters: Parameters, devices: Devices, round: int
     ) -> Iterator[LocalUpdate]:
         """Train each device from the same parameters; updates come in the order of ``devices``."""
         for device in devices:
             yield self._trainer.train(parameters, int(device), round)
 
     def losses(
-        self,
-        parameters: NDArray[np.float32],
-        devices: Sequence[int] | NDArray[np.int64],
-        round: int,  # noqa: A002 - the project's word for t
-        *,
-        whole: bool,
+        self, parameters: Parameters, devices: Devices, round: int, *, whole: bool
     ) -> Iterator[float]:
         """The model's mean loss on each device's data, all of it or one minibatch of it."""
         for device in devices:
             yield self._trainer.loss(parameters, int(device), round, whole=whole)
 
-    def evaluate(self, parameters: NDArray[np.float32]) -> Evaluation:
+    def evaluate(self, parameters: Parameters) -> Evaluation:
         """Accuracy and loss on the test set."""
         return self._trainer.evaluate(parameters)
 
@@ -158,21 +144,18 @@ class ProcessPool(AbstractTrainingPool):
             self._memory.forget_name()
             self._workers[0].send("initial", 1)
             self._workers[0].receive()
-            self._initial: NDArray[np.float32] = self._rows[1].copy()
+            self._initial: Parameters = self._rows[1].copy()
         except BaseException:
             self.close()
             raise
 
     @property
-    def initial_parameters(self) -> NDArray[np.float32]:
+    def initial_parameters(self) -> Parameters:
         """The model's parameters before the first round, shape (d,)."""
         return self._initial.copy()
 
     def train_cohort(
-        self,
-        parameters: NDArray[np.float32],
-        devices: Sequence[int] | NDArray[np.int64],
-        round: int,  # noqa: A002 - the project's word for t
+        self, parameters: Parameters, devices: Devices, round: int
     ) -> Iterator[LocalUpdate]:
         """Train each device from the same parameters; updates come in the order of ``devices``."""
         commands = [("train", int(device), round) for device in devices]
@@ -182,19 +165,14 @@ class ProcessPool(AbstractTrainingPool):
             )
 
     def losses(
-        self,
-        parameters: NDArray[np.float32],
-        devices: Sequence[int] | NDArray[np.int64],
-        round: int,  # noqa: A002 - the project's word for t
-        *,
-        whole: bool,
+        self, parameters: Parameters, devices: Devices, round: int, *, whole: bool
     ) -> Iterator[float]:
         """The model's mean loss on each device's data, all of it or one minibatch of it."""
         commands = [("loss", int(device), round, whole) for device in devices]
         for _, loss in self._in_order(parameters, commands):
             yield loss
 
-    def evaluate(self, parameters: NDArray[np.float32]) -> Evaluation:
+    def evaluate(self, parameters: Parameters) -> Evaluation:
         """Accuracy and loss on the test set."""
         commands = [("evaluate", start) for start in self._chunks]
         return add_up(result for _, result in self._in_order(parameters, commands))
@@ -211,7 +189,7 @@ class ProcessPool(AbstractTrainingPool):
             self._memory.close()
 
     def _in_order(
-        self, parameters: NDArray[np.float32], commands: Sequence[Command]
+        self, parameters: Parameters, commands: Sequence[Command]
     ) -> Iterator[tuple[int, Any]]:
         """Slot and result of each command, in the order given, whoever finishes first."""
         if self._closed:

@@ -106,10 +106,7 @@ class Auto(AbstractPolicy):
                 "lets a device spend some rounds of its budget in advance"
             )
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "auto"
+    name = "auto"
 
     @property
     def shared_state(self) -> frozenset[str]:

@@ -113,18 +113,27 @@ class WithReplacement(AbstractDesign):
         return np.unique(drawn).astype(np.int64)
 
 
-@final
 @dataclass(frozen=True)
-class Independent(AbstractDesign):
-    """Every device tosses its own coin (Poisson sampling); a cohort may be empty.
-
-    ``size`` is the expected cohort of the *uniform* policy; the optimal probabilities need none.
-    """
+class _Sized(AbstractDesign):
+    """A design with so many devices in a cohort, for sure or on average."""
 
     size: int
 
     def __post_init__(self) -> None:
         whole_number("draws", self.size)
+
+    def uniform(self, devices: int) -> tuple[float, float | None]:
+        """Size over devices; nothing is drawn."""
+        return min(1.0, self.size / devices), None
+
+
+@final
+@dataclass(frozen=True)
+class Independent(_Sized):
+    """Every device tosses its own coin (Poisson sampling); a cohort may be empty.
+
+    ``size`` is the expected cohort of the *uniform* policy; the optimal probabilities need none.
+    """
 
     def solve(self, price: PerDevice, weight: float | PerDevice, floor: float) -> Solution:
         """Each device by itself: nothing couples them."""
@@ -134,10 +143,6 @@ class Independent(AbstractDesign):
     def kernel(self) -> tuple[str, int]:
         """The whole decision in one call."""
         return "independent", self.size
-
-    def uniform(self, devices: int) -> tuple[float, float | None]:
-        """Size over devices; nothing is drawn."""
-        return min(1.0, self.size / devices), None
 
     def members(
         self, probability: PerDevice, draw_probability: PerDevice | None, rng: np.random.Generator
@@ -150,7 +155,7 @@ class Independent(AbstractDesign):
 
 @final
 @dataclass(frozen=True)
-class FixedSize(AbstractDesign):
+class FixedSize(_Sized):
     r"""Exactly ``size`` distinct devices, by random-order pivotal sampling.
 
     Devices meet in random pairs. If :math:`q_i + q_j \le 1` one of them drops out and the other
@@ -158,11 +163,6 @@ class FixedSize(AbstractDesign):
     who, is decided so that both keep their probabilities. All pairs of a level duel at once, so a
     million devices take twenty steps.
     """
-
-    size: int
-
-    def __post_init__(self) -> None:
-        whole_number("draws", self.size)
 
     def solve(self, price: PerDevice, weight: float | PerDevice, floor: float) -> Solution:
         """The minimum with the sum of probabilities held at ``size``."""
@@ -172,10 +172,6 @@ class FixedSize(AbstractDesign):
     def kernel(self) -> tuple[str, int]:
         """The whole decision in one call."""
         return "fixed-size", self.size
-
-    def uniform(self, devices: int) -> tuple[float, float | None]:
-        """Size over devices; nothing is drawn."""
-        return min(1.0, self.size / devices), None
 
     def members(
         self, probability: PerDevice, draw_probability: PerDevice | None, rng: np.random.Generator

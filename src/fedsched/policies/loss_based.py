@@ -96,10 +96,7 @@ class StalePowerOfChoice(AbstractChoicePolicy):
         if self.candidates is not None:
             whole_number("candidates", self.candidates)
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "power-of-choice-stale"
+    name = "power-of-choice-stale"
 
     def start(self, devices: int) -> PolicyState:
         """No loss is known."""
@@ -148,10 +145,7 @@ class ActiveFL(AbstractChoicePolicy):
         super().__post_init__()
         positive_number("samples", self.samples)
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "active-fl"
+    name = "active-fl"
 
     def start(self, devices: int) -> PolicyState:
         """No valuation is known."""
@@ -205,10 +199,7 @@ class Oort(AbstractChoicePolicy):
         super().__post_init__()
         positive_number("penalty", self.penalty, allow_zero=True)
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "oort"
+    name = "oort"
 
     @property
     def own_shared_state(self) -> frozenset[str]:

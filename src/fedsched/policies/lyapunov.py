@@ -81,10 +81,7 @@ class Lyapunov(AbstractPolicy):
                 "such as TrackedPower"
             )
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "lyapunov"
+    name = "lyapunov"
 
     @property
     def _pricing(self) -> Pricing:

@@ -162,10 +162,7 @@ class ImportanceChannel(AbstractTossedPolicy):
         if not 0.0 < self.rho < 1.0:
             raise InputError(f"rho must lie in (0, 1), got {self.rho}; 1 is variance alone")
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "importance-channel"
+    name = "importance-channel"
 
     def ask(self, observed: Observation, state: PolicyState) -> Question:
         """The norm of everybody in reach."""
@@ -208,10 +205,7 @@ class NormThreshold(AbstractChoicePolicy):
         super().__post_init__()
         positive_number("step", self.step)
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "norm-threshold"
+    name = "norm-threshold"
 
     @property
     def own_shared_state(self) -> frozenset[str]:

@@ -1,23 +1,21 @@
-"""Policies by name: what each reads, where it comes from, and how it is made."""
+"""Policies by name: the table of them, and those of other packages."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Any
 
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.imports import import_object
 from fedsched.policies.auto import Auto
-from fedsched.policies.base import AbstractPolicy, Need
+from fedsched.policies.base import AbstractPolicy
 from fedsched.policies.budgets import AveragePower
 from fedsched.policies.clustered import Clustered
-from fedsched.policies.designs import make_design
+from fedsched.policies.info import SAMPLES, PolicyInfo, build_policy, option_fields
 from fedsched.policies.loss_based import ActiveFL, Oort, PowerOfChoice, StalePowerOfChoice
 from fedsched.policies.lyapunov import Lyapunov
 from fedsched.policies.norm_based import ImportanceChannel, NormThreshold, OptimalSampling
 from fedsched.policies.options import PolicyOptions
-from fedsched.policies.powers import make_power
 from fedsched.policies.system import System
 from fedsched.policies.uniform import Full, Uniform
 from fedsched.policies.wireless_rules import (
@@ -44,99 +42,6 @@ __all__ = [
 ]
 
 GROUP = "fedsched.policies"  # of entry points in other packages
-_SAMPLES = 500.0  # of a device, unless the data are known
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyInfo:
-    """One line of the table of policies.
-
-    Attributes:
-        policy: its class, a dataclass. Its fields say which options it takes: ``system`` is what
-            is scheduled, ``design`` and ``power`` are the objects that the options name, and all
-            others are options by their own names.
-        fixed: fields that are set, whatever the options.
-        about: one line.
-        unbiased: "yes", "no", or under which condition.
-        weights: how the updates of a cohort are added up.
-        reference: where it was published.
-        power: the rule it has unless told otherwise.
-    """
-
-    policy: type[AbstractPolicy]
-    about: str
-    unbiased: str = "no"
-    weights: str = "average over the cohort"
-    reference: str = ""
-    power: str = "constant"
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """What it reads of a round."""
-        option = PolicyOptions(kind="")
-        return build_policy(self, option, System(link=_ANY_LINK)).needs
-
-    @property
-    def biased(self) -> bool:
-        """Whether tables mark it."""
-        return not self.unbiased.startswith("yes")
-
-    @property
-    def mark(self) -> str:
-        """What tables write behind its name."""
-        return " (biased)" if self.biased else ""
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The options that change what it does, besides those of its power rule."""
-        options = {each.name for each in dataclasses.fields(PolicyOptions)}
-        taken = _fields(self.policy).keys() - self.fixed.keys()
-        return frozenset((options & taken) - {"power"}) | (
-            {"draws"} if "design" in taken else frozenset()
-        )
-
-
-_ANY_LINK = Uplink(bits=1.0, bandwidth_hz=1.0, noise_w=1.0, max_power_w=1.0)
-
-
-def _fields(policy: type[AbstractPolicy]) -> dict[str, Any]:
-    """The fields of a policy's class by name."""
-    if not dataclasses.is_dataclass(policy):
-        raise InputError(
-            f"policy: {policy.__name__} is no dataclass; its fields say which options it takes, "
-            "so write @dataclass(frozen=True, kw_only=True) above the class"
-        )
-    return {each.name: each for each in dataclasses.fields(policy) if each.init}
-
-
-def build_policy(
-    info: PolicyInfo, options: PolicyOptions, system: System, samples: float = _SAMPLES
-) -> AbstractPolicy:
-    """The policy of a line of the table, with these options, for this system.
-
-    Args:
-        info: which policy.
-        options: what people set.
-        system: what is scheduled.
-        samples: the mean number of samples of a device.
-    """
-    fields = _fields(info.policy)
-    # Whoever has neither draws nor a design takes everybody.
-    draws = options.draws if {"draws", "design"} & fields.keys() else None
-    rule = options.power or info.power
-    ready: dict[str, Any] = {
-        **{each.name: getattr(options, each.name) for each in dataclasses.fields(options)},
-        "system": system,
-        "samples": samples,
-        "design": make_design(options.design, options.draws),
-        "power": make_power(rule, system=system, v=options.v, lam=options.lam, draws=draws),
-    }
-    if "power" in fields and fields["power"].default is None and rule == info.power:
-        del ready["power"]  # the rule is its own
-    ready |= info.fixed
-    return info.policy(**{name: ready[name] for name in fields if name in ready})
-
 
 _HT, _HH, _COUNTED = "Horvitz-Thompson", "Hansen-Hurwitz", "count / m"
 _YANG = "Yang, Liu, Quek, Poor 2020, arXiv 1908.06287"
@@ -308,7 +213,7 @@ def _described(name: str, found: Any, announced: str = "") -> PolicyInfo:
     if isinstance(found, PolicyInfo):
         return found
     if isinstance(found, type) and issubclass(found, AbstractPolicy):
-        _fields(found)  # refuses what is no dataclass
+        option_fields(found)  # refuses what is no dataclass
         about = (found.__doc__ or "").strip().partition("\n")[0]
         return PolicyInfo(policy=found, about=about, unbiased="not stated", weights="its own")
     where = f"announced as {announced!r}, which is " if announced else ""
@@ -322,7 +227,7 @@ def _described(name: str, found: Any, announced: str = "") -> PolicyInfo:
 def reads_of(name: str, power: str | None) -> frozenset[str]:
     """The options a policy reads with that power rule; a sweep over another repeats the run."""
     info = policy_info(name)
-    if "power" not in _fields(info.policy):
+    if "power" not in option_fields(info.policy):
         return info.reads
     rule = power or info.power
     return info.reads | {"power"} | ({"lam", "v"} if rule == "queue" else frozenset())
@@ -336,7 +241,7 @@ def make_policy(
     budget_w: float = 1.0,
     access: AbstractAccess = TDMA(),
     data_weight: PerDevice | None = None,
-    samples: float = _SAMPLES,
+    samples: float = SAMPLES,
     **options: Any,
 ) -> AbstractPolicy:
     """The policy of that name; the defaults are the paper's.

@@ -92,10 +92,7 @@ class Uniform(AbstractEqual):
 
     design: AbstractDesign
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "uniform"
+    name = "uniform"
 
     @property
     def sampling(self) -> AbstractDesign:
@@ -108,10 +105,7 @@ class Uniform(AbstractEqual):
 class Full(AbstractEqual):
     """Every reachable device in every round, at its average budget."""
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "full"
+    name = "full"
 
     @property
     def sampling(self) -> AbstractDesign:

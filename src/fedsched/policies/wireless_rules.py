@@ -40,10 +40,7 @@ class RoundRobin(AbstractChoicePolicy):
 
     needs: ClassVar[frozenset[Need]] = frozenset()
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "round-robin"
+    name = "round-robin"
 
     @property
     def own_shared_state(self) -> frozenset[str]:
@@ -75,10 +72,7 @@ class RoundRobin(AbstractChoicePolicy):
 class BestChannel(AbstractChoicePolicy):
     """The m devices with the largest gains."""
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "best-channel"
+    name = "best-channel"
 
     def choose(self, context: Context) -> Choice:
         """Top m by gain."""
@@ -101,10 +95,7 @@ class ProportionalFair(AbstractChoicePolicy):
         super().__post_init__()
         whole_number("window", self.window)
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "proportional-fair"
+    name = "proportional-fair"
 
     def start(self, devices: int) -> PolicyState:
         """No gain has been seen."""
@@ -159,10 +150,7 @@ class FedCS(AbstractChoicePolicy):
         if self.candidates is not None:
             whole_number("candidates", self.candidates)
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "fedcs"
+    name = "fedcs"
 
     def choose(self, context: Context) -> Choice:
         """The greedy choice among the candidates; nobody, if not even one upload fits."""
@@ -198,10 +186,7 @@ class FairnessQueue(AbstractChoicePolicy):
         if self.least is not None:
             positive_number("least", self.least)
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "fairness-queue"
+    name = "fairness-queue"
 
     def start(self, devices: int) -> PolicyState:
         """Nobody has waited."""
@@ -214,12 +199,12 @@ class FairnessQueue(AbstractChoicePolicy):
         price = self.tradeoff * upload_s - waiting[context.reach]
         device = context.reach[smallest(price, self.draws)]
         least = min(1.0, self.draws / (2.0 * devices)) if self.least is None else self.least
-        moved = waiting + least
-        moved[device] -= 1.0
+        queue = waiting + least
+        queue[device] -= 1.0
         return Choice(
             device=device,
             weight=average(device, context.share),
-            state={"waiting": np.maximum(moved, 0.0)},
+            state={"waiting": np.maximum(queue, 0.0)},
         )
 
 
@@ -287,10 +272,7 @@ class AdaptiveSampling(AbstractTossedPolicy):
         """The norms of updates, unless their bounds are known."""
         return frozenset({Need.GAIN} if self.bound is not None else {Need.GAIN, Need.STALE})
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "adaptive-sampling"
+    name = "adaptive-sampling"
 
     def start(self, devices: int) -> PolicyState:
         """No upload time is known, nor any update."""

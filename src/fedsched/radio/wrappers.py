@@ -18,19 +18,11 @@ from fedsched.values import PerDevice
 __all__ = ["Floored", "Intermittent"]
 
 
-@final
 @dataclass(frozen=True, eq=False)
-class Floored(AbstractChannel):
-    """Any channel with its gains raised to at least ``floor``; NaN stays NaN.
-
-    A floor keeps one device in a deep fade from taking hours of airtime.
-    """
+class _Wrapper(AbstractChannel):
+    """A channel around another one, with its devices and its state."""
 
     inner: AbstractChannel
-    floor: float
-
-    def __post_init__(self) -> None:
-        check_number("Floored.floor", self.floor, above=0.0, allowed="positive and finite")
 
     @property
     def devices(self) -> int:
@@ -46,6 +38,20 @@ class Floored(AbstractChannel):
         """The state of the channel within."""
         return self.inner.init(rng)
 
+
+@final
+@dataclass(frozen=True, eq=False)
+class Floored(_Wrapper):
+    """Any channel with its gains raised to at least ``floor``; NaN stays NaN.
+
+    A floor keeps one device in a deep fade from taking hours of airtime.
+    """
+
+    floor: float
+
+    def __post_init__(self) -> None:
+        check_number("Floored.floor", self.floor, above=0.0, allowed="positive and finite")
+
     def step(self, state: ChannelState, rng: np.random.Generator) -> tuple[PerDevice, ChannelState]:
         """Gains of this round, floored, and the next state of the channel within."""
         gain, state = self.inner.step(state, rng)
@@ -54,7 +60,7 @@ class Floored(AbstractChannel):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Intermittent(AbstractChannel):
+class Intermittent(_Wrapper):
     """Any channel with devices that are out of reach at random.
 
     In each round device n is reachable with probability ``availability[n]``, independently of
@@ -66,7 +72,6 @@ class Intermittent(AbstractChannel):
         availability: probability of being reachable in a round, in (0, 1], shape (devices,).
     """
 
-    inner: AbstractChannel
     availability: PerDevice
 
     def __post_init__(self) -> None:
@@ -83,20 +88,6 @@ class Intermittent(AbstractChannel):
                 f"{len(availability)}, the channel has {self.inner.devices} devices"
             )
         object.__setattr__(self, "availability", availability)
-
-    @property
-    def devices(self) -> int:
-        """How many devices the channel serves."""
-        return self.inner.devices
-
-    @property
-    def quantity(self) -> Quantity:
-        """What the channel within yields."""
-        return self.inner.quantity
-
-    def init(self, rng: np.random.Generator) -> ChannelState:
-        """The state of the channel within."""
-        return self.inner.init(rng)
 
     def step(self, state: ChannelState, rng: np.random.Generator) -> tuple[PerDevice, ChannelState]:
         """Gains of this round, NaN where out of reach, and the next state of the channel within."""

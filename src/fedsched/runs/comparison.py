@@ -26,7 +26,7 @@ def compare(
 ) -> dict[str, RunLog]:
     """Train a scenario with each of the policies, on the same data and channel draws.
 
-    Runs that are finished are read, others go on from where they stand. Where a run fails, the
+    Runs that are finished are read, others go on from their checkpoints. Where a run fails, the
     others are done before the error is raised.
 
     Args:

@@ -78,7 +78,7 @@ def run_jobs(
 ) -> Iterator[Outcome]:
     """Run jobs side by side and tell of each as it ends.
 
-    Finished runs are passed over and others go on from where they stand, so calling this again
+    Finished runs are passed over and others go on from their checkpoints, so calling this again
     with the same jobs does only what is left. A failing run stops nothing else.
 
     Args:

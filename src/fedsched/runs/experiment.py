@@ -59,7 +59,7 @@ def run(
     wait_s: float = 0.0,
     training_of: str | Path | None = None,
 ) -> RunLog:
-    """Run a scenario to its end in the folder ``out``, from wherever it stands there.
+    """Run a scenario to its end in the folder ``out``, from its last checkpoint there.
 
     The bits of the log and of the model do not depend on ``workers``, nor on how often the run was
     stopped. A folder that holds another scenario is refused, unless only its length differs: then
@@ -70,7 +70,7 @@ def run(
         out: the run folder, made if need be.
         workers: processes that train the devices of a round.
         torch_device: "cpu" or "cuda".
-        progress: told after every round.
+        progress: called after every round.
         tensorboard: also write TensorBoard events, live, beside the log.
         wait_s: how long to wait for another process that is running the folder.
         training_of: folder of a run whose cohorts and weights are the same over its own channel:
@@ -108,17 +108,17 @@ def _go_on(
 ) -> None:
     air = air_of(scenario, channel, len(pool.initial_parameters))
     last_round = scenario.run.rounds - 1
-    stand = _opened(scenario, folder, about_run(scenario, channel, air.uplink))
-    if stand is None:
-        stand = _checkpoint(start(air), pool.initial_parameters)
+    saved = _opened(scenario, folder, about_run(scenario, channel, air.uplink))
+    if saved is None:
+        saved = _checkpoint(start(air), pool.initial_parameters)
     log_grew()
     state = ScheduleState(
-        round=stand.round, channel=stand.channel, policy=stand.policy, memory=stand.memory
+        round=saved.round, channel=saved.channel, policy=saved.policy, memory=saved.memory
     )
-    parameters = stand.parameters
-    streak = _streak(folder.path, scenario, stand.round)
-    if stand.round <= last_round and streak < _LASTING:
-        rounds = train(air, training_of(scenario, pool), stand.parameters, state)
+    parameters = saved.parameters
+    streak = _streak(folder.path, scenario, saved.round)
+    if saved.round <= last_round and streak < _LASTING:
+        rounds = train(air, training_of(scenario, pool), saved.parameters, state)
         accuracy: float | None = None
         for done, state in rounds:
             folder.add(done, done.scheduled.airtime_s)
@@ -140,7 +140,7 @@ def _go_on(
 
 
 def _opened(scenario: Scenario, folder: RunFolder, about: Mapping[str, Any]) -> Checkpoint | None:
-    """Where the run stands, with a folder that describes it; None at its beginning.
+    """The last checkpoint, with a folder that describes it; None at its beginning.
 
     It does not begin anew over a log whose checkpoints were taken away. One that died while it
     wrote its first checkpoint, or whose checkpoints are damaged, of which there was a warning, has
@@ -153,10 +153,10 @@ def _opened(scenario: Scenario, folder: RunFolder, about: Mapping[str, Any]) -> 
                 f"out: {str(folder.path)!r} has a log of {rounds} rounds and no checkpoint to go "
                 "on from; bring its checkpoint files back, or delete the folder to run it again"
             )
-    stand = folder.open(scenario.as_dict(), about)
-    if stand is None or not (folder.path / MANIFEST).is_file():
+    saved = folder.open(scenario.as_dict(), about)
+    if saved is None or not (folder.path / MANIFEST).is_file():
         folder.describe(scenario.as_dict(), about)
-    return stand
+    return saved
 
 
 def _checkpoint(state: ScheduleState, parameters: NDArray[np.float32]) -> Checkpoint:

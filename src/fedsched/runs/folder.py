@@ -1,6 +1,6 @@
 """One run folder for all that fill one: training, replay, federations.
 
-A folder is held by one process, opened where its run stands, filled round by round, saved at
+A folder is held by one process, opened at its last checkpoint, filled round by round, saved at
 checkpoints and finished. The files it writes name their run and carry checksums, as ``runlog``
 says.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import InputError, RunLogError
-from fedsched.files import alone, atomic_path, output_folder, remove_leftovers
+from fedsched.files import atomic_path, locked, output_folder, remove_leftovers
 from fedsched.runs.checkpoint import Checkpoint, read_checkpoint, rounds_done, write_checkpoint
 from fedsched.runs.manifest import (
     LENGTH_FIELDS,
@@ -58,7 +58,7 @@ class RunFolder:
             wait_s: how long to wait for another process that holds it.
         """
         folder = output_folder(field, path)
-        with alone(folder, wait_s):
+        with locked(folder, wait_s):
             remove_leftovers(folder)
             yield cls(folder)
 
@@ -84,7 +84,7 @@ class RunFolder:
         return read_run(self.path).finished if (self.path / MODEL).is_file() else False
 
     def open(self, scenario: Mapping[str, Any], about: Mapping[str, Any]) -> Checkpoint | None:
-        """Open the log where the run stands; returns its checkpoint, None if there is none.
+        """Open the log at the last checkpoint, which is returned, None if there is none.
 
         Without one it is the scenario's run that begins, whatever the manifest says: it is to be
         described anew.

@@ -4,7 +4,7 @@
     run                           the run's identity, by which its other files name it
     sha256                        of all the rest
 
-A manifest of an earlier version has neither of the last two and is read as it stands.
+A manifest of an earlier version has neither of the last two and is read as it is.
 """
 
 import hashlib

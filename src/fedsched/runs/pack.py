@@ -41,26 +41,26 @@ def pack_run(folder: str | Path, target: Path, *, resumable: bool = False) -> Pa
     """
     # In this order: the run may be going on, and its log grows before its checkpoint does.
     place = Path(folder)
-    stand = read_checkpoint(place, run=run_id(read_manifest(place))) if resumable else None
+    saved = read_checkpoint(place, run=run_id(read_manifest(place))) if resumable else None
     log = read_run(place)
     marks = (PACKED, PACKED_ROUNDS, PACKED_DIGEST)
     about = {k: v for k, v in log.manifest.items() if k not in marks}
-    if stand is None or log.finished:
-        stand, content = None, _compressed(log.table)
+    if saved is None or log.finished:
+        saved, content = None, _compressed(log.table)
         about |= {PACKED: log.finished, PACKED_DIGEST: hashlib.sha256(content).hexdigest()}
     else:
         # Without the mark of its end, so that batches can follow.
-        content = _compressed(log.table.slice(0, stand.round)).removesuffix(_END)
-        about[PACKED_ROUNDS] = stand.round
+        content = _compressed(log.table.slice(0, saved.round)).removesuffix(_END)
+        about[PACKED_ROUNDS] = saved.round
     target.mkdir(parents=True, exist_ok=True)
     remove_leftovers(target)
     remove_checkpoints(target)  # of an earlier copy, whose log was another
     with atomic_path(target / ROUNDS) as aside:
         aside.write_bytes(content)
     save_manifest(target, about)
-    if stand is not None:
+    if saved is not None:
         digest = hashlib.sha256(content).hexdigest()
-        held = replace(stand, log_length=len(content), log_sha256=digest)
+        held = replace(saved, log_length=len(content), log_sha256=digest)
         write_checkpoint(target, held, compressed=True)
     return target
 

@@ -1,4 +1,4 @@
-"""Replays: what one run has trained, told again over another channel.
+"""Replays: what one run has trained, logged again over another channel.
 
 A model depends on who took part in which round with which weight, not on how long that took. So a
 policy that chooses the same cohorts over another channel (uniform, round robin, everybody) trains
@@ -33,7 +33,7 @@ _TRAINING = ("run", "data", "training")  # sections that two runs with the same 
 def replay(
     scenario: Scenario, folder: RunFolder, channel: AbstractChannel, training_of: str | Path
 ) -> None:
-    """Bring a new run to where another stands, by scheduling alone.
+    """Bring a new run to the last checkpoint of another, by scheduling only.
 
     Every round is scheduled over the new channel, and its cohort and weights are compared with
     those of the other run. They must be equal to the bit; the first that are not end the replay
@@ -47,8 +47,8 @@ def replay(
         training_of: folder of the other run, finished or not, with its checkpoint.
     """
     source = Path(training_of)
-    stand, trained = _trained(scenario, channel, source)
-    air = air_of(scenario, channel, len(stand.parameters))
+    saved, trained = _trained(scenario, channel, source)
+    air = air_of(scenario, channel, len(saved.parameters))
     if air.policy.needs - {Need.GAIN}:
         raise InputError(
             f"training_of: policy {air.policy.name!r} reads what devices report in training, which "
@@ -63,9 +63,9 @@ def replay(
     about = about_run(scenario, channel, air.uplink)
     folder.open(scenario.as_dict(), about)
     spent_w = np.zeros(channel.devices)
-    told = trained.table.slice(0, stand.round).to_pylist()
+    logged = trained.table.slice(0, saved.round).to_pylist()
     for row, (scheduled, state) in zip(
-        told, islice(scheduled_rounds(air), stand.round), strict=True
+        logged, islice(scheduled_rounds(air), saved.round), strict=True
     ):
         try:
             _check_same_cohort(scheduled, row, source)
@@ -76,7 +76,7 @@ def replay(
         folder.add(
             TrainedRound(
                 scheduled=scheduled,
-                parameters=stand.parameters,  # only the last round's, and not logged
+                parameters=saved.parameters,  # only the last round's, and not logged
                 rejected=row["rejected"],
                 train_loss=row["train_loss"],
                 accuracy=row["test_accuracy"],
@@ -89,34 +89,34 @@ def replay(
         if state.round % scenario.run.checkpoint_every == 0:  # in batches, as a run does
             folder.flush()
     folder.describe(scenario.as_dict(), {**about, "training_of": source.name})
-    memory = {**stand.memory, "spent_w": spent_w}
-    folder.save(replace(stand, policy=state.policy, channel=state.channel, memory=memory))
+    memory = {**saved.memory, "spent_w": spent_w}
+    folder.save(replace(saved, policy=state.policy, channel=state.channel, memory=memory))
 
 
 def _trained(
     scenario: Scenario, channel: AbstractChannel, source: Path
 ) -> tuple[Checkpoint, RunLog]:
-    """Where the other run stands, and its log up to there, if it is of the same training."""
+    """The checkpoint of the other run, and its log up to there, if it is of the same training."""
     if not (source / MANIFEST).is_file():
         raise InputError(
             f"training_of: {str(source)!r} is not a run folder, which holds {MANIFEST}; name the "
             "folder a run was made in"
         )
     # In this order: the other run may be going on, and its log grows before its checkpoint does.
-    stand = read_checkpoint(source, run=run_id(read_manifest(source)))
+    saved = read_checkpoint(source, run=run_id(read_manifest(source)))
     log = read_run(source)
     _check_same_training(scenario, channel, log)
-    if stand is None:
+    if saved is None:
         raise InputError(
             f"training_of: {str(source)!r} has no checkpoint, without which there is no model to "
             "go on from; name the folder the run was made in, not a packed copy"
         )
-    if log.rounds < stand.round:
+    if log.rounds < saved.round:
         raise RunLogError(
             f"the log in {str(source)!r} is damaged: it has {log.rounds} rounds and its "
-            f"checkpoint {stand.round}; run it to its end again first"
+            f"checkpoint {saved.round}; run it to its end again first"
         )
-    return stand, log
+    return saved, log
 
 
 def _check_same_training(scenario: Scenario, channel: AbstractChannel, trained: RunLog) -> None:

@@ -137,9 +137,9 @@ def _log_content(
         digest, witness = end["log_sha256"], FINISHED
     elif PACKED in manifest:
         digest, witness = manifest.get(PACKED_DIGEST, ""), MANIFEST
-    elif not finished and (stand := read_checkpoint(folder, run=run_id(manifest))) is not None:
-        digest, witness = stand.log_sha256, "the last checkpoint"
-        length = stand.log_length if digest else None
+    elif not finished and (saved := read_checkpoint(folder, run=run_id(manifest))) is not None:
+        digest, witness = saved.log_sha256, "the last checkpoint"
+        length = saved.log_length if digest else None
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -98,7 +98,7 @@ class EventFollower:
 
 
 def write_events(folder: Path) -> None:
-    """Write the events of a run folder as it stands, in place of those that are there."""
+    """Write the events of a run folder as it is, in place of those that are there."""
     computation_s = float(read_manifest(folder)["scenario"]["uplink"]["computation_s"])
     with EventFollower(folder, computation_s=computation_s) as events:
         events.follow()

@@ -224,7 +224,7 @@ def simulate(scenario: Scenario, *, parameters: int, rounds: int) -> Candidate:
 def step_weight(scenario: Scenario) -> float:
     """Rho for the scenario's own step size, measured at the first model. Imports torch."""
     require("torch", extra="torch", purpose="measuring rho at the first model")
-    from fedsched.learning.constants import estimate_constants
+    from fedsched.learning.constants import Effort, estimate_constants
     from fedsched.learning.models import build_model, flatten
 
     devices = _devices(scenario)
@@ -233,7 +233,7 @@ def step_weight(scenario: Scenario) -> float:
     model = build_model(spec.model, dataset, spec.seed)
     found = estimate_constants(
         model=model, dataset=dataset, partition=partition, parameters=flatten(model).copy(),
-        batch_size=spec.batch_size, devices=5, batches=4,
+        batch_size=spec.batch_size, effort=Effort(devices=5, batches=4),
         random=stream(scenario.run.seed, "advice"),
     )  # fmt: skip
     shrink = max(1.0 - spec.learning_rate * found.smoothness.value, 0.0)

@@ -114,19 +114,19 @@ def mean_inverse(probability: ArrayLike) -> NDArray[np.float64]:
     return np.asarray((1.0 / q).mean(axis=1))
 
 
-def variance_factor(design: str, devices: int, *, alike: bool = False) -> float:
+def variance_factor(design: str, devices: int, *, uniform: bool = False) -> float:
     r"""The :math:`\kappa` with :math:`\mathrm{Cov}(I) \preceq \kappa\,\mathrm{diag}(q(1-q))`.
 
     Independent coins have 1. Draws with replacement and pivotal sampling never make two devices
     more likely together than apart, so their correlation matrix is the identity less a matrix P
     without negative entries. That it has no negative eigenvalue says that P's largest is at most 1;
-    by Perron its smallest is then at least -1: 2. If all devices are treated ``alike``, all
-    correlations are one number, at least -1/(N-1): N/(N-1).
+    by Perron its smallest is then at least -1: 2. Where all probabilities are equal (``uniform``),
+    all correlations are one number, at least -1/(N-1): N/(N-1).
 
     Example:
         >>> variance_factor("independent", 100), variance_factor("with-replacement", 100)
         (1.0, 2.0)
-        >>> round(variance_factor("fixed-size", 100, alike=True), 4)
+        >>> round(variance_factor("fixed-size", 100, uniform=True), 4)
         1.0101
     """
     whole_number("devices", devices)
@@ -134,7 +134,7 @@ def variance_factor(design: str, devices: int, *, alike: bool = False) -> float:
         return 1.0
     if design not in ("with-replacement", "fixed-size"):
         raise UnknownNameError("design", design, ("fixed-size", "independent", "with-replacement"))
-    return devices / (devices - 1.0) if alike and devices > 1 else 2.0
+    return devices / (devices - 1.0) if uniform and devices > 1 else 2.0
 
 
 def printed_step_limit(constants: ProblemConstants, least_probability: float) -> float:

@@ -207,7 +207,7 @@ def _measured(
     log: RunLog, scenario: Scenario, q: Values, replay_every: int | None, devices: int, batches: int
 ) -> RunBound:
     require("torch", extra="torch", purpose="measuring the gradients of a run")
-    from fedsched.learning.constants import estimate_constants, measure_gradient
+    from fedsched.learning.constants import Effort, estimate_constants, measure_gradient
     from fedsched.learning.models import build_model, flatten
 
     spec = trainer_spec_of(scenario, q.shape[1], "cpu")
@@ -217,7 +217,8 @@ def _measured(
     where: dict[str, Any] = {"model": model, "dataset": dataset, "partition": partition}
     found = [
         estimate_constants(
-            parameters=held[t], batch_size=spec.batch_size, devices=devices, batches=batches,
+            parameters=held[t], batch_size=spec.batch_size,
+            effort=Effort(devices=devices, batches=batches),
             random=stream(scenario.run.seed, "bound", t), **where,
         )
         for t in sorted(held)
@@ -241,7 +242,7 @@ def _measured(
         intervals=intervals,
         kappa=1.0
         if policy.kind == "full"
-        else variance_factor(policy.design, q.shape[1], alike=policy.kind == "uniform"),
+        else variance_factor(policy.design, q.shape[1], uniform=policy.kind == "uniform"),
         inverse=mean_inverse(q),
         least_probability=float(q.min()),
         start_gap=found[0].loss,
