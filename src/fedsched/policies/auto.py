@@ -12,7 +12,7 @@ at the averages so far: every such step lowers the time, whatever the radio.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +89,8 @@ class Auto(AbstractPolicy):
     budget_mode: str = "average"
     fixed_lam: float | None = None
 
-    shared: ClassVar[frozenset[str]] = frozenset({"inverse", "airtime_s", "rounds"})
+    name = "auto"
+    shared_state = frozenset({"inverse", "airtime_s", "rounds"})  # averages over all devices
 
     def __post_init__(self) -> None:
         for name in ("kappa", "fixed_lam"):
@@ -105,13 +106,6 @@ class Auto(AbstractPolicy):
                 f"budget_mode must be 'average' or 'strict', got {self.budget_mode!r}; 'average' "
                 "lets a device spend some rounds of its budget in advance"
             )
-
-    name = "auto"
-
-    @property
-    def shared_state(self) -> frozenset[str]:
-        """The averages over all devices."""
-        return self.shared
 
     def init(self, devices: int) -> PolicyState:
         """Accounts with their credit; all else begins with the first gains."""
