@@ -28,7 +28,7 @@ from fedsched.policies.sizing import resized
 from fedsched.radio import AbstractChannel, ChannelState
 from fedsched.radio.access import TDMA, AbstractAccess
 from fedsched.randomness import Luck, stream
-from fedsched.solve.uplink import Uplink
+from fedsched.solve.uplink import AbstractLink
 from fedsched.values import (
     NO_ANSWERS,
     Answers,
@@ -68,7 +68,7 @@ class Air:
 
     channel: AbstractChannel
     policy: AbstractPolicy
-    uplink: Uplink
+    uplink: AbstractLink
     seed: int
     access: AbstractAccess = TDMA()
     feedback_bits: float = FEEDBACK_BITS  # of one answer to a policy's question
@@ -100,7 +100,7 @@ def schedule(
     *,
     channel: AbstractChannel,
     policy: AbstractPolicy,
-    uplink: Uplink,
+    uplink: AbstractLink,
     seed: int,
     access: AbstractAccess = TDMA(),
     state: ScheduleState | None = None,

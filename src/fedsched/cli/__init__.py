@@ -16,6 +16,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "demo": "train lyapunov and uniform on digits and show how much faster the target is reached",
     "run": "train a scenario under the radio clock; run it again to resume",
+    "init": "a commented scenario for WiFi, LTE, 5G, NB-IoT or LoRaWAN, ready to run",
     "compare": "train with many policies on one scenario and the same channel draws",
     "reproduce": "every figure and table of the paper, at the scale you have time for",
     "report": "one page to look at, from run folders",

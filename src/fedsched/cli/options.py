@@ -1,21 +1,38 @@
 """Options that several commands have: one meaning, one form, declared once."""
 
+import functools
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from fedsched.checks import whole_number
 from fedsched.runs.engines import ENGINES
-from fedsched.runs.scenario_file import parse_settings
+from fedsched.runs.scenario_file import Settings, parse_settings
 
 __all__ = ["engine_options", "json_option", "out_option", "set_option", "workers_option"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-set_option = click.option(
+
+
+def set_option(command: Command) -> Command:
+    """``--set`` and ``--fleet``: fields of the scenario, as ``settings`` by their dotted names."""
+
+    @functools.wraps(command)
+    def with_fleet(*arguments: Any, fleet: str | None, settings: Settings, **others: Any) -> Any:
+        named = {} if fleet is None else {"fleet.file": fleet}
+        return command(*arguments, settings={**settings, **named}, **others)
+
+    fleet_option = click.option(
+        "--fleet", metavar="FILE", help="One row a device: short for --set fleet.file=FILE."
+    )
+    return cast(Command, fleet_option(_set_option(with_fleet)))
+
+
+_set_option = click.option(
     "--set",
     "settings",
     multiple=True,

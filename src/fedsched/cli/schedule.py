@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
+import numpy as np
 
 from fedsched.analysis.tally import ScheduleTally
 from fedsched.cli.options import json_option, out_option, set_option
@@ -18,7 +19,7 @@ from fedsched.policies.designs import DESIGNS
 from fedsched.policies.pricing import STARTS
 from fedsched.radio import CHANNELS, PRESETS
 from fedsched.rounds import Air, scheduled_rounds
-from fedsched.runs.assembly import air_of, channel_of
+from fedsched.runs.assembly import air_of, channel_of, power_is_known
 from fedsched.runs.scenario import Scenario, scenario_from
 from fedsched.runs.scenario_file import Settings, load_scenario
 from fedsched.runs.schedule_table import SUFFIXES, write_schedule
@@ -146,7 +147,7 @@ def command(
         output_path("plot", plot, FIGURE_SUFFIXES)
     reports = [_report(*each, out) for each in zip(cases, airs, strict=True)]
     if plot is not None:
-        save_figure(_figure(case, air, asked.uplink.budget_w), plot)
+        save_figure(_figure(case, air, float(np.max(asked.uplink.budget_w))), plot)
     if as_json:
         about = {"channel": asked.channel.kind, "devices": channel.devices, "seed": asked.run.seed}
         print_json({**about, **(reports[0] if compare is None else {"compared": reports})})
@@ -202,7 +203,7 @@ def _tally(air: Air, rounds: int, label: str, out: str | None = None) -> Schedul
         done for done, _ in itertools.islice(scheduled_rounds(air), rounds)
     )
     if out is not None:
-        running = write_schedule(out, running)
+        running = write_schedule(out, running, air.channel.quantity)
     for done in track(running, total=rounds, label=label):
         tally.add(done)
     return tally
@@ -221,6 +222,7 @@ def _report(scenario: Scenario, air: Air, out: str | None) -> dict[str, Any]:
         "policy": policy.kind,
         **options,
         **tally.summary().as_dict(),
+        **({} if power_is_known(scenario, air.uplink) else {"worst_mean_power_w": None}),
         "seconds": time.perf_counter() - began,
     }
 
@@ -253,12 +255,17 @@ def _print(reports: list[dict[str, Any]], title: str) -> None:
             f"{report['airtime_s_per_round']:.4f}",
             f"{report['devices_per_round']:.2f}",
             _inverse(report["mean_inverse_probability"]),
-            f"{report['worst_mean_power_w']:.3f}",
+            _power(report["worst_mean_power_w"]),
             f"{report['seconds']:.1f}",
         ]
         for report in reports
     ]
     print_table(title, header, rows)
+
+
+def _power(value: float | None) -> str:
+    """A mean power, where there is one; nobody knows that of a modem which only its rates tell."""
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _inverse(value: float | None) -> str:

@@ -12,12 +12,20 @@ from fedsched.learning.compression import Sending, make_compressors
 from fedsched.learning.influence import bounded
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.spec import TrainerSpec
-from fedsched.policies import AbstractPolicy, AveragePower, System, build_policy, policy_info
+from fedsched.policies import (
+    AbstractBudget,
+    AbstractPolicy,
+    AveragePower,
+    System,
+    build_policy,
+    policy_info,
+)
 from fedsched.radio import AbstractChannel, Trace, make_channel
 from fedsched.radio.access import make_access
+from fedsched.radio.units import Quantity
 from fedsched.rounds import Air, Training, scheduled_rounds
 from fedsched.runs.scenario import Scenario
-from fedsched.solve.uplink import Uplink
+from fedsched.solve.uplink import AbstractLink, RateLink, Uplink
 from fedsched.values import PerDevice, ScheduledRound, Sizes
 
 __all__ = [
@@ -28,6 +36,7 @@ __all__ = [
     "channel_of",
     "data_weight_of",
     "policy_of",
+    "power_is_known",
     "schedule_of",
     "sending_of",
     "sizes_of",
@@ -49,15 +58,23 @@ def channel_of(scenario: Scenario) -> AbstractChannel:
     )
 
 
-def uplink_of(scenario: Scenario, parameters: int) -> Uplink:
-    """The link of a scenario, for a model with so many parameters."""
+def uplink_of(scenario: Scenario, parameters: int, quantity: Quantity = "gain") -> AbstractLink:
+    """The link of a scenario, for a model with so many parameters and what its channel yields."""
     section = scenario.uplink
+    bits, max_power_w = _update_bits(scenario, parameters), float(np.max(section.max_power_w))
+    if quantity == "rate":
+        return RateLink(bits=bits, max_power_w=max_power_w)
     return Uplink(
-        bits=_update_bits(scenario, parameters),
+        bits=bits,
         bandwidth_hz=section.bandwidth_hz,
         noise_w=section.noise_w,
-        max_power_w=section.max_power_w,
+        max_power_w=max_power_w,
     )
+
+
+def _each(value: float | tuple[float, ...]) -> float | PerDevice:
+    """One number for all devices, or one for each."""
+    return np.array(value, dtype=np.float64) if isinstance(value, tuple) else value
 
 
 def sending_of(scenario: Scenario) -> Sending:
@@ -86,11 +103,37 @@ def _update_bits(scenario: Scenario, parameters: int) -> float:
     return float(sending.compressors[0].bits(numbers))
 
 
-def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
+def budgets_of(scenario: Scenario, uplink: AbstractLink) -> tuple[AbstractBudget, ...]:
+    """What the devices of a scenario may spend."""
+    known = power_is_known(scenario, uplink)
+    return (AveragePower(_each(scenario.uplink.budget_w)),) if known else ()
+
+
+# Over measured rates nobody sets a power, and none need be known unless a budget counts it.
+_NO_POWER = (
+    "channel.kind: {!r} holds rates, and the power that its modems send with is not known, but {}; "
+    "set uplink.max_power_w to it, or name a preset"
+)
+
+
+def power_is_known(scenario: Scenario, uplink: AbstractLink) -> bool:
+    """Whether the peak power means something: over rates the paper's default is nobody's."""
+    if not isinstance(uplink, RateLink):
+        return True
+    default, section = type(scenario.uplink)(), scenario.uplink
+    known = section.max_power_w != default.max_power_w
+    if not known and section.budget_w != default.budget_w:
+        raise InputError(_NO_POWER.format(scenario.channel.kind, "uplink.budget_w limits it"))
+    return known
+
+
+def policy_of(scenario: Scenario, uplink: AbstractLink) -> AbstractPolicy:
     """The policy of a scenario."""
+    peaks = _each(scenario.uplink.max_power_w)
     system = System(
         link=uplink,
-        budgets=(AveragePower(scenario.uplink.budget_w),),
+        budgets=budgets_of(scenario, uplink),
+        peak_w=peaks if isinstance(peaks, np.ndarray) else None,
         access=make_access(scenario.uplink.access),
         compute_s=scenario.uplink.computation_s,
         data_weight=data_weight_of(scenario),
@@ -106,12 +149,7 @@ def policy_of(scenario: Scenario, uplink: Uplink) -> AbstractPolicy:
 def air_of(scenario: Scenario, channel: AbstractChannel, parameters: int) -> Air:
     """What the rounds of a scenario run on, for a model with so many parameters."""
     _check_sizes(scenario, channel.devices)
-    if channel.quantity == "rate":
-        raise InputError(
-            f"channel.kind: {scenario.channel.kind!r} holds rates, and the power at which they "
-            "were measured is missing; name it in channel.unit, as in mbit/s@23dbm"
-        )
-    uplink = uplink_of(scenario, parameters)
+    uplink = uplink_of(scenario, parameters, channel.quantity)
     return Air(
         channel=channel,
         policy=policy_of(scenario, uplink),
@@ -157,6 +195,12 @@ def _check_sizes(scenario: Scenario, devices: int) -> None:
             f"data.samples has {len(sizes)} numbers and there are {devices} devices; give one for "
             "each, or a single number for all"
         )
+    for name, value in vars(scenario.uplink).items():
+        if isinstance(value, tuple) and len(value) != devices:
+            raise InputError(
+                f"uplink.{name} has {len(value)} numbers and there are {devices} devices; give one "
+                "for each, or a single number for all"
+            )
 
 
 def schedule_of(scenario: Scenario, parameters: int) -> Iterator[ScheduledRound]:
@@ -187,7 +231,7 @@ def trainer_spec_of(scenario: Scenario, devices: int, torch_device: str) -> Trai
     )
 
 
-def about_run(scenario: Scenario, channel: AbstractChannel, uplink: Uplink) -> dict[str, Any]:
+def about_run(scenario: Scenario, channel: AbstractChannel, uplink: AbstractLink) -> dict[str, Any]:
     """What a manifest says of a run besides its scenario."""
     return {
         "update_bits": uplink.bits,

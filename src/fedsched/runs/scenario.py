@@ -26,6 +26,7 @@ from fedsched.learning.influence import BOUNDS, bounded
 from fedsched.policies import PolicyOptions, policy_names, reads_of
 from fedsched.radio.access import ACCESSES
 from fedsched.radio.units import complete_unit, parse_unit
+from fedsched.runs.fleet import Each, FleetSection, check_each, with_fleet
 from fedsched.runs.presets import with_preset
 
 __all__ = [
@@ -68,15 +69,15 @@ class UplinkSection:
     bits: float | None = None  # of one update before compression; 32 for each parameter if left out
     bandwidth_hz: float = 22e6
     noise_w: float = 1.0
-    max_power_w: float = 10**3.5
-    budget_w: float = 1.0
+    max_power_w: Each = 10**3.5
+    budget_w: Each = 1.0
     access: str = "tdma"  # "tdma": devices take turns; "parallel": the slowest decides
     computation_s: float = 0.0  # of a round, the same for all devices
     feedback_bits: float = 64.0  # of the report of a device that a policy asks before it decides
 
     def __post_init__(self) -> None:
         for name in ("bandwidth_hz", "noise_w", "max_power_w", "budget_w", "feedback_bits"):
-            positive_number(f"uplink.{name}", getattr(self, name))
+            check_each(f"uplink.{name}", getattr(self, name))
         if self.bits is not None:
             positive_number("uplink.bits", self.bits)
         positive_number("uplink.computation_s", self.computation_s, allow_zero=True)
@@ -182,6 +183,7 @@ class Scenario:
     uplink: UplinkSection = field(default_factory=UplinkSection)
     data: DataSection = field(default_factory=DataSection)
     training: TrainingSection = field(default_factory=TrainingSection)
+    fleet: FleetSection = field(default_factory=FleetSection)
 
     def __post_init__(self) -> None:
         sizes = {self.data.samples} if isinstance(self.data.samples, int) else {*self.data.samples}
@@ -210,7 +212,7 @@ class Scenario:
             section: {
                 name: value
                 for name, value in values.items()
-                if name in required.get(section, ()) or value != defaults[section].get(name)
+                if name in required.get(section, ()) or value != defaults.get(section, {}).get(name)
             }
             for section, values in given.items()
         }
@@ -225,6 +227,7 @@ class Scenario:
         return {
             section: {name: _plain(value) for name, value in values.items() if value is not None}
             for section, values in dataclasses.asdict(self).items()
+            if section != "fleet" or self.fleet.file is not None
         }
 
 
@@ -260,7 +263,7 @@ def scenario_from(table: Mapping[str, Any]) -> Scenario:
         >>> scenario_from({"run": {"rounds": 5, "seed": 1}}).policy.kind
         'auto'
     """
-    found = _build(Scenario, with_preset(table), "")
+    found = _build(Scenario, with_preset(with_fleet(table)), "")
     given = table.get("policy", {})
     if "kind" not in given:
         for name in given.keys() - reads_of(found.policy.kind, found.policy.power):
@@ -278,9 +281,10 @@ Built = TypeVar("Built")
 def differences(there: Mapping[str, Any], here: Scenario) -> Iterator[tuple[str, str, Any, Any]]:
     """Where a scenario, as a manifest holds it, makes another run: section, field, both values."""
     old, new = scenario_from(there).as_read().as_dict(), here.as_read().as_dict()
-    for section in new:
-        for name in sorted(old[section].keys() | new[section].keys()):
-            before, after = old[section].get(name), new[section].get(name)
+    for section in {**old, **new}:
+        one, other = old.get(section, {}), new.get(section, {})
+        for name in sorted(one.keys() | other.keys()):
+            before, after = one.get(name), other.get(name)
             if before != after:
                 yield section, name, before, after
 
@@ -337,7 +341,8 @@ def _value(given: Any, wanted: Any, where: str) -> Any:
     if any(type(given) is option for option in options):
         return given
     if isinstance(given, list) and any(typing.get_origin(option) is tuple for option in options):
-        return tuple(_value(each, int, where) for each in given)
+        (listed_kind,) = [option for option in options if typing.get_origin(option) is tuple]
+        return tuple(_value(each, typing.get_args(listed_kind)[0], where) for each in given)
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
     listed = ["a list of them"] if any(typing.get_origin(each) is tuple for each in options) else []
     allowed = " or ".join([*(names[each] for each in options if each in names), *listed])

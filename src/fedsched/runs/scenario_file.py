@@ -119,10 +119,27 @@ def _toml_value(text: str) -> Any:
     return table["value"] if len(table) == 1 else text
 
 
+def _beside(scenario: Path, name: Any) -> Any:
+    """The name of a file as it is found from here, or else beside the scenario."""
+    if not isinstance(name, str) or not name or "\0" in name or Path(name).exists():
+        return name
+    beside = scenario.parent / name
+    return str(beside) if beside.is_file() else name
+
+
+# Fields that may name a file.
+_FILES = (("channel", "kind"), ("fleet", "file"))
+
+
 def _read(path: str | Path) -> dict[str, Any]:
+    """What a scenario file holds; files that are not found from here are looked for beside it."""
     file = Path(path)
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        table = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        for section, field in _FILES:
+            if isinstance(given := table.get(section), dict) and field in given:
+                table[section] = {**given, field: _beside(file, given[field])}
+        return table
     except OSError as error:
         raise InputError(
             f"scenario {str(file)!r} cannot be read: {error.strerror}; check its name"

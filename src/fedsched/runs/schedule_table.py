@@ -1,7 +1,7 @@
 """A schedule as a table: one row a round and device, in Parquet or CSV."""
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedsched.errors import require
 from fedsched.files import atomic_path, output_path
+from fedsched.radio.units import Quantity
 from fedsched.values import ScheduledRound
 
 __all__ = ["SUFFIXES", "write_schedule"]
@@ -22,7 +23,11 @@ _LISTED_ROWS = 1 << 16  # as Python numbers for CSV, which take ten times the me
 Columns = dict[str, NDArray[Any]]
 
 
-def columns(done: ScheduledRound) -> Columns:
+# What the column of the channel is called: a trace that is made of it says its unit.
+_CHANNEL: Mapping[Quantity, str] = {"gain": "gain", "rate": "rate_bit/s"}
+
+
+def columns(done: ScheduledRound, quantity: Quantity = "gain") -> Columns:
     """The rows of one round. The airtime of a device that does not take part is 0."""
     devices = len(done.gain)
     selected = np.zeros(devices, dtype=bool)
@@ -34,7 +39,7 @@ def columns(done: ScheduledRound) -> Columns:
     return {
         "round": np.full(devices, done.round, dtype=np.int64),
         "device": np.arange(devices, dtype=np.int64),
-        "gain": done.gain,
+        _CHANNEL[quantity]: done.gain,
         "queue": done.queues.get("power", np.zeros(devices)),
         "probability": done.decision.probability,
         "power_w": done.decision.power_w,
@@ -44,7 +49,9 @@ def columns(done: ScheduledRound) -> Columns:
     }
 
 
-def write_schedule(path: str | Path, rounds: Iterable[ScheduledRound]) -> Iterator[ScheduledRound]:
+def write_schedule(
+    path: str | Path, rounds: Iterable[ScheduledRound], quantity: Quantity = "gain"
+) -> Iterator[ScheduledRound]:
     """Pass rounds through, and have them all in the file once the last has gone by.
 
     A generator, so that nothing is held but one group of rows: ``for r in write_schedule(...)``.
@@ -52,7 +59,7 @@ def write_schedule(path: str | Path, rounds: Iterable[ScheduledRound]) -> Iterat
     target = output_path("out", path, SUFFIXES)
     write = _write_parquet if target.suffix.lower() == ".parquet" else _write_csv
     with atomic_path(target) as aside:
-        yield from write(aside, rounds)
+        yield from write(aside, rounds, quantity)
 
 
 class _Group:
@@ -84,30 +91,43 @@ class _Group:
         self._rows = 0
 
 
-def _write_parquet(path: Path, rounds: Iterable[ScheduledRound]) -> Iterator[ScheduledRound]:
+def _write_parquet(
+    path: Path, rounds: Iterable[ScheduledRound], quantity: Quantity
+) -> Iterator[ScheduledRound]:
     arrow = require("pyarrow", extra="report", purpose="writing Parquet")
     parquet = require("pyarrow.parquet", extra="report", purpose="writing Parquet")
     kinds = {"round": arrow.int64(), "device": arrow.int64(), "selected": arrow.bool_()}
-    names = ("round", "device", "gain", "queue", "probability", "power_w", "selected", "weight")
+    names = (
+        "round",
+        "device",
+        _CHANNEL[quantity],
+        "queue",
+        "probability",
+        "power_w",
+        "selected",
+        "weight",
+    )
     schema = arrow.schema(
         [(name, kinds.get(name, arrow.float64())) for name in (*names, "airtime_s")]
     )
     group = _Group()
     with parquet.ParquetWriter(path, schema) as writer:
         for done in rounds:
-            for full in group.add(columns(done)):
+            for full in group.add(columns(done, quantity)):
                 writer.write_table(arrow.table(full, schema=schema))
             yield done
         for last in group.rest():
             writer.write_table(arrow.table(last, schema=schema))
 
 
-def _write_csv(path: Path, rounds: Iterable[ScheduledRound]) -> Iterator[ScheduledRound]:
+def _write_csv(
+    path: Path, rounds: Iterable[ScheduledRound], quantity: Quantity
+) -> Iterator[ScheduledRound]:
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         first = True
         for done in rounds:
-            table = columns(done)
+            table = columns(done, quantity)
             # Numbers alone, so that the file can be read back as a trace.
             table["selected"] = table["selected"].astype(np.int64)
             if first:
