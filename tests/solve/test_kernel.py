@@ -88,6 +88,7 @@ def test_every_compiler_gives_the_same_bits(name, tmp_path):
         assert answers(other) == answers(_kernel), kernel
 
 
+@pytest.mark.slow
 def test_a_device_far_beyond_its_wish_opens_the_gap(tmp_path):
     # F is 0 there, as at the minimum. A kernel that lets the first device take half shows it.
     sources = shutil.copytree(KERNEL, tmp_path / "kernel")

@@ -13,6 +13,7 @@ from fedsched.learning.aggregation import (
     running_mean,
 )
 from fedsched.learning.compression import (
+    AUTO,
     Dithered,
     ErrorFeedback,
     PayloadError,
@@ -43,6 +44,7 @@ else:
 
 __all__ = [
     "AGGREGATORS",
+    "AUTO",
     "AbstractAggregator",
     "Aggregated",
     "BoundedInfluence",
