@@ -21,7 +21,7 @@ ENTRY_POINTS = ("cli", "flower")
 #   learning                                      data, models, local steps, aggregators
 #   rounds                                        the loop over rounds
 #   runs                                          scenarios, run folders, engines: they fill a log
-#   analysis                                      reads the log, and nothing else of a run
+#   analysis                                      reads the log, the link and the budgets of runs
 #   views                                         figures and pages of what the analysis found
 #   theory  paper                                 ask of many runs
 #   cli  flower                                   on top
@@ -34,14 +34,22 @@ ALLOWED = {
     "files": {"errors"},
     "imports": {"errors"},
     "archives": {"errors"},
-    "clock": set(),
+    "clock": {"errors", "checks"},
     "solve": {"errors", "checks", "values"},
     "radio": {"solve", *FOUNDATION},
     "policies": {"solve", *FOUNDATION, "radio"},
     "learning": {"solve", *FOUNDATION},
     "rounds": {"solve", *FOUNDATION, *LAYERS},
     "runs": {"solve", *FOUNDATION, *LAYERS, "rounds"},
-    "analysis": {"solve", *FOUNDATION, "runs.runlog", "runs.manifest"},
+    "analysis": {
+        "solve",
+        *FOUNDATION,
+        "runs.runlog",
+        "runs.manifest",
+        "radio.access",
+        "policies.budgets",
+        "policies.ledger",
+    },
     "views": {"solve", *FOUNDATION, "analysis"},
 }
 # Who may import torch when it is itself imported.

@@ -12,29 +12,32 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.clock import Computation
 from fedsched.errors import InputError
 from fedsched.learning.aggregation import (
     AbstractAggregator,
-    Update,
     WeightedSum,
     running_mean,
 )
 from fedsched.learning.compression import Sending
+from fedsched.learning.losses import attempts, correction, first_attempts
+from fedsched.learning.notes import Notes, update_norm
 from fedsched.learning.pool import AbstractTrainingPool
-from fedsched.learning.updates import LocalUpdate
-from fedsched.policies import AbstractPolicy, Need, PolicyState
+from fedsched.policies import AbstractBudget, AbstractPolicy, Need, PolicyState
+from fedsched.policies.ledger import entered, first_entries, uses
 from fedsched.policies.pricing import queues_in
 from fedsched.policies.sizing import resized
 from fedsched.radio import AbstractChannel, ChannelState
 from fedsched.radio.access import TDMA, AbstractAccess
+from fedsched.radio.knowledge import PERFECT, Knowledge, Known
 from fedsched.randomness import Luck, stream
 from fedsched.solve.uplink import AbstractLink
 from fedsched.values import (
     NO_ANSWERS,
     Answers,
-    Cohort,
-    Experience,
+    Decision,
     Observation,
+    PerDevice,
     Question,
     ScheduledRound,
     Sizes,
@@ -64,13 +67,16 @@ Measure: TypeAlias = Callable[[str, NDArray[np.int64]], NDArray[np.float64]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Air:
-    """What a schedule runs on: the channel, the policy, the link and how it is shared."""
+    """What a schedule runs on: the channel, the policy, the link, and what takes time."""
 
     channel: AbstractChannel
     policy: AbstractPolicy
     uplink: AbstractLink
     seed: int
     access: AbstractAccess = TDMA()
+    computation: Computation = field(default_factory=Computation)
+    budgets: tuple[AbstractBudget, ...] = ()  # that are watched; a policy knows its own
+    knowledge: Knowledge = PERFECT  # of the channel, and what becomes of uploads
     feedback_bits: float = FEEDBACK_BITS  # of one answer to a policy's question
     sizes: Sizes | None = None  # in which updates may be sent; None: in the link's bits
 
@@ -82,8 +88,9 @@ class ScheduleState:
     round: int
     channel: ChannelState
     policy: PolicyState
-    # Of training: what the aggregator remembers, what a biased compressor left on the devices, the
-    # omega of others, the mean of the models if one is kept, and the sum of P q of each device.
+    # What is known of the channel. Of training: what the aggregator remembers, what a biased
+    # compressor left on the devices, the omega of others, the mean of the models if one is kept,
+    # what was lost, and what each device used of its budgets.
     memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
@@ -93,6 +100,7 @@ def start(air: Air) -> ScheduleState:
         round=0,
         channel=air.channel.init(stream(air.seed, "channel")),
         policy=air.policy.init(air.channel.devices),
+        memory=air.knowledge.init(air.channel.devices),
     )
 
 
@@ -146,7 +154,8 @@ def schedule_round(
     if sizes is not None and len(sizes.bits) > 1:
         policy = resized(policy, float(sizes.bits[sizes.best]))
     gain, channel_state = air.channel.step(state.channel, stream(air.seed, "channel", t))
-    observed = Observation(gain=gain, luck=Luck(air.seed, t), sizes=sizes)
+    known = air.knowledge.of(gain, state.memory, stream(air.seed, "knowledge", t))
+    observed = Observation(gain=known.gain, luck=Luck(air.seed, t), sizes=sizes)
     question = policy.ask(observed, state.policy)
     observed = replace(observed, answers=_answers(question, measure, t))
     decision, policy_state = policy.decide(observed, state.policy)
@@ -163,17 +172,47 @@ def schedule_round(
         # Every device that is asked reports in its turn, at its own rate and power.
         report = replace(air.uplink, bits=air.feedback_bits)
         asked = question.device
-        feedback_s = float(report.airtime_s(gain[asked], decision.power_w[asked]).sum())
+        feedback_s = float(report.airtime_s(known.gain[asked], decision.power_w[asked]).sum())
+    member = decision.cohort.device
+    ready_s = air.computation.ready_s(member, len(gain), stream(air.seed, "computation", t))
+    upload_s, arrived, memory = _sent(air, gain, known, decision, t)
+    uploads_s = air.access.uploads_s(upload_s, ready_s)
+    round_s = air.computation.common_s + feedback_s + uploads_s
+    plan, q = decision.plan, decision.probability
     done = ScheduledRound(
         round=t,
         gain=gain,
         queues=queues_in(state.policy),
         decision=decision,
         upload_s=upload_s,
-        uploads_s=air.access.uploads_s(upload_s),
+        uploads_s=uploads_s,
+        ready_s=np.empty(0) if ready_s is None else ready_s,
         feedback_s=feedback_s,
+        arrived=arrived,
+        spent={each.name: each.spent(plan, q) for each in air.budgets},
+        allowed={each.name: each.allowance(round_s) for each in air.budgets},
     )
-    return done, replace(state, round=t + 1, channel=channel_state, policy=policy_state)
+    state = replace(state, round=t + 1, channel=channel_state, policy=policy_state, memory=memory)
+    return done, state
+
+
+def _sent(
+    air: Air, gain: PerDevice, known: Known, decision: Decision, t: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None, Mapping[str, NDArray[Any]]]:
+    """What each upload took, which updates arrived (None: all), and what was learned of that."""
+    member, knowledge = decision.cohort.device, air.knowledge
+    upload_s = decision.plan.upload_s[member]
+    if knowledge.is_perfect:
+        return upload_s, None, known.memory
+    failed = knowledge.failed(member, gain, known.gain)
+    memory = knowledge.learned(known.memory, member, failed)
+    arrived = ~knowledge.lost(member, len(gain), stream(air.seed, "loss", t))
+    if not knowledge.resend:
+        return upload_s, arrived & ~failed, memory
+    # The whole of it once more, at the rate that the channel has, if it has one.
+    again_s = air.uplink.airtime_s(gain[member], decision.power_w[member])
+    again = failed & np.isfinite(again_s)
+    return upload_s + np.where(again, again_s, 0.0), arrived & (again | ~failed), memory
 
 
 def _answers(question: Question, measure: Measure | None, t: int) -> Answers:
@@ -211,7 +250,7 @@ class Training:
 
         def answer(kind: str, devices: NDArray[np.int64]) -> NDArray[np.float64]:
             if kind == "norm":
-                return np.array([_norm(u) for u in self.pool.train_cohort(model, devices, t)])
+                return np.array([update_norm(u) for u in self.pool.train_cohort(model, devices, t)])
             return np.array(list(self.pool.losses(model, devices, t, whole=kind == "loss")))
 
         return answer
@@ -228,7 +267,7 @@ class Training:
     def memory(self, devices: int, dimension: int) -> dict[str, NDArray[Any]]:
         """What is remembered before the first round."""
         memory = {"spent_w": np.zeros(devices), **self.aggregator.init(devices, dimension)}
-        memory |= self.sending.init(devices, dimension)
+        memory |= self.sending.init(devices, dimension) | first_attempts(devices)
         return memory | ({"mean": np.zeros(dimension)} if self.average_rounds > 1 else {})
 
 
@@ -248,6 +287,7 @@ def train(
     """
     current = start(air) if state is None else state
     memory = training.memory(air.channel.devices, len(parameters))
+    memory |= first_entries(air.budgets, air.channel.devices)
     # A copy, so that the caller's state stays as it was: updates are remembered in place.
     memory |= {name: value.copy() for name, value in current.memory.items()}
     current = replace(current, memory=memory)
@@ -264,13 +304,14 @@ def train_round(
     t, pool = state.round, training.pool
     sizes = training.sizes(air, state.memory)
     scheduled, current = schedule_round(air, state, training.measure(model, t), sizes)
-    cohort, memory = scheduled.cohort, dict(current.memory)
+    cohort, memory = scheduled.received, entered(current.memory, scheduled)
     memory["spent_w"] = memory["spent_w"] + scheduled.decision.expected_power_w
-    notes = _Notes(keep=Need.UPDATE in air.policy.needs)
+    cohort = replace(cohort, weight=cohort.weight * correction(memory, cohort.device))
+    notes = Notes(keep=Need.UPDATE in air.policy.needs)
     updates = pool.train_cohort(model, cohort.device, t)
     updates = training.sending.received(
         updates, cohort.device, memory,
-        seed=air.seed, round=t, sizes=scheduled.decision.sizes_sent,
+        seed=air.seed, round=t, sizes=scheduled.sizes_received,
     )  # fmt: skip
     parameters, kept_state, rejected = training.aggregator.step(
         model, memory, notes.passing(cohort, updates)
@@ -283,6 +324,8 @@ def train_round(
             ", ".join(str(cohort.device[position]) for position in rejected),
         )
     kept = [place for place in range(cohort.size) if place not in rejected]
+    tried = scheduled.cohort.device
+    memory |= attempts(memory, tried, np.isin(tried, cohort.device[kept]))
     policy_state = air.policy.observe(current.policy, notes.experience(cohort, kept))
     measured = parameters
     if training.average_rounds > 1:
@@ -301,47 +344,6 @@ def train_round(
         test_loss=math.nan if evaluation is None else evaluation.loss,
         worst_power_w=float(memory["spent_w"].max()) / current.round,
         omega=notes.omega(kept),
+        worst_use=tuple(use.share for use in uses(memory, air.budgets)),
     )
     return trained, replace(current, policy=policy_state, memory=memory)
-
-
-def _norm(update: LocalUpdate) -> float:
-    # Not np.linalg.norm: BLAS adds up in another order with another number of threads.
-    return math.sqrt(np.square(update.delta, dtype=np.float64).sum())
-
-
-class _Notes:
-    """Passes updates through, one at a time, and notes what a policy may learn from them."""
-
-    def __init__(self, *, keep: bool) -> None:
-        self.loss: list[float] = []
-        self._omega: list[float] = []
-        self._square_loss: list[float] = []
-        self._norm: list[float] = []
-        self._update: list[NDArray[np.float32]] | None = [] if keep else None
-
-    def passing(self, cohort: Cohort, updates: Iterator[LocalUpdate]) -> Iterator[Update]:
-        members = zip(cohort.device.tolist(), cohort.weight.tolist(), updates, strict=True)
-        for device, weight, update in members:
-            self.loss.append(update.loss)
-            self._omega.append(update.omega)
-            self._square_loss.append(update.square_loss)
-            self._norm.append(_norm(update))
-            if self._update is not None:
-                self._update.append(update.delta)
-            yield Update(device, weight, update.delta)
-
-    def omega(self, kept: list[int]) -> float:
-        """The mean over those that were kept."""
-        return float(np.mean([self._omega[place] for place in kept])) if kept else math.nan
-
-    def experience(self, cohort: Cohort, kept: list[int]) -> Experience:
-        return Experience(
-            device=cohort.device[kept],
-            loss=np.array(self.loss)[kept],
-            square_loss=np.array(self._square_loss)[kept],
-            norm=np.array(self._norm)[kept],
-            update=None
-            if self._update is None or not kept
-            else np.stack([self._update[place] for place in kept]),
-        )

@@ -201,8 +201,17 @@ class ScheduledRound:
     gain: PerDevice  # |h|^2, NaN where unreachable
     decision: Decision
     upload_s: NDArray[np.float64]  # of each member, shape as cohort.device
-    uploads_s: float  # of all members together, as the access lets them share the link
+    # Until the last has arrived, as the access lets them share the link; without the computation
+    # that all devices have in common.
+    uploads_s: float
+    # When each member could begin to upload, shape as upload_s; empty where all could at once.
+    ready_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     feedback_s: float = 0.0  # of the answers the policy asked for before it decided
+    # Which members' updates arrived, shape as upload_s; None: all.
+    arrived: NDArray[np.bool_] | None = None
+    # By the name of a budget: what each device spends of it on average, and may.
+    spent: Mapping[str, PerDevice] = field(default_factory=dict)
+    allowed: Mapping[str, float | PerDevice] = field(default_factory=dict)
     # Virtual queues before the round, by the name of their budget.
     queues: Mapping[str, PerDevice] = field(default_factory=dict)
 
@@ -212,8 +221,22 @@ class ScheduledRound:
         return self.decision.cohort
 
     @property
+    def received(self) -> Cohort:
+        """The members whose updates arrived."""
+        if self.arrived is None:
+            return self.cohort
+        arrived = self.arrived
+        return Cohort(device=self.cohort.device[arrived], weight=self.cohort.weight[arrived])
+
+    @property
+    def sizes_received(self) -> NDArray[np.int64]:
+        """The size of each update that arrived, as the decision counts them."""
+        sent = self.decision.sizes_sent
+        return sent if self.arrived is None else sent[self.arrived]
+
+    @property
     def airtime_s(self) -> float:
-        """Seconds on air: the answers in turn, then the uploads."""
+        """Seconds of the answers in turn, then until the last upload has arrived."""
         return self.feedback_s + self.uploads_s
 
 
@@ -229,3 +252,5 @@ class TrainedRound:
     test_loss: float
     worst_power_w: float = float("nan")  # largest average of P q so far of any device
     omega: float = float("nan")  # mean over the cohort of what compression adds; NaN without it
+    # Of each budget, what the worst device has used so far of what it was allowed.
+    worst_use: tuple[float, ...] = ()

@@ -199,7 +199,11 @@ def test_another_scenario_in_the_folder_is_refused(fedsched, scenario):
         ("seed = 1", "", "run.seed is missing; it has no default"),
         ("draws = 2", "draws = 0", "policy.draws must be a whole number of at least 1, got 0"),
         ("computation_s = 1000.0", "computation_s = inf", "uplink.computation_s must be a finite"),
-        ("computation_s = 1000.0", 'access = "cdma"', "(known: parallel, tdma)"),
+        (
+            "computation_s = 1000.0",
+            'access = "cdma"',
+            "(known: ofdma, ofdma-equal, parallel, tdma)",
+        ),
         ("draws = 2", "lam = nan", "policy.lam must be a positive finite number, got nan"),
         ('"uniform"', '"unifrom"', "policy.kind: 'unifrom' is not known; did you mean 'uniform'?"),
         ('"softmax"', '"softmacks"', "did you mean 'softmax'?"),

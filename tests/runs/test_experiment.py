@@ -792,7 +792,7 @@ def test_a_later_copy_leaves_no_checkpoint_of_an_earlier_one(tmp_path):
 def test_a_packed_run_keeps_all_but_the_last_digits_of_what_is_only_looked_at(finished, tmp_path):
     was, packed = (read_run(place) for place in (finished, pack_run(finished, tmp_path / "packed")))
     assert packed.table.schema == was.table.schema
-    lists = {"power_w", "upload_s", "group_power_w"}
+    lists = {"power_w", "upload_s", "group_power_w", "worst_use"}
     rounded = {*lists, "mean_power_w", "worst_power_w", "residual"}
     for name in set(was.table.column_names) - rounded:
         # As text, for NaN is not equal to itself; a number's text holds its every bit.

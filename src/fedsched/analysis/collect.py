@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedsched.analysis.curves import Curve, curve_of, training_loss
 from fedsched.analysis.groups import group_runs
+from fedsched.analysis.slowing import slowed
 from fedsched.errors import FedschedError, InputError, MissingExtraError, RunLogError
 from fedsched.runs.manifest import MANIFEST, PACKED, ROUNDS
 from fedsched.runs.runlog import RunLog, read_run
@@ -24,6 +25,8 @@ __all__ = [
     "find_runs",
     "good_run",
 ]
+
+_LISTS = ("samples", "computation_s")  # fields that may have a number for each device
 
 Values = NDArray[np.float64]
 
@@ -67,13 +70,18 @@ class Collection(Generic[Run]):
     left_out: Sequence[LeftOut]
 
 
-def collect_runs(paths: Sequence[str | Path]) -> Collection[GoodRun]:
+def collect_runs(paths: Sequence[str | Path], *, slower: float = 1.0) -> Collection[GoodRun]:
     """Read every run in and below some folders; what cannot be shown is named, with the reason.
 
     Of runs with one scenario and one seed the longest stays: counted twice, it would make
-    intervals look narrower than they are.
+    intervals look narrower than they are. Devices that compute for times of their own do so
+    ``slower`` times as long.
     """
-    return _collected(paths, good_run, without=None)
+
+    def shown(name: str, log: RunLog) -> GoodRun:
+        return good_run(name, slowed(log, slower))
+
+    return _collected(paths, shown, without=None)
 
 
 def find_runs(paths: Sequence[str | Path], *, without: Path | None = None) -> Collection[FoundRun]:
@@ -158,7 +166,7 @@ def _check_manifest(manifest: Mapping[str, Any]) -> None:
         raise RunLogError(f"its manifest names no seed: run.seed is {seed!r}")
     for section, table in scenario.items():
         for name, value in table.items():
-            if isinstance(value, dict) or (isinstance(value, list) and name != "samples"):
+            if isinstance(value, dict) or (isinstance(value, list) and name not in _LISTS):
                 raise RunLogError(f"{section}.{name} of its scenario is not one value")
 
 

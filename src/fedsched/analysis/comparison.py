@@ -6,6 +6,7 @@ import numpy as np
 
 from fedsched.analysis.arrival import ACCURACY
 from fedsched.analysis.sent import mean_omega, upload_bits
+from fedsched.runs.manifest import common_computation_s
 from fedsched.runs.runlog import RunLog
 
 __all__ = ["comparison_row"]
@@ -14,7 +15,7 @@ __all__ = ["comparison_row"]
 def comparison_row(log: RunLog, target: float) -> dict[str, Any]:
     """The figures of one run; what has no value is None."""
     reached = ACCURACY.reach(log, target)
-    computation_s = float(log.manifest["scenario"]["uplink"]["computation_s"])
+    computation_s = common_computation_s(log.manifest)
     inverse = log.column("mean_inverse_probability")
     devices = [device for round_ in log.lists("device") for device in round_]
     count = np.bincount(np.array(devices, dtype=np.int64), minlength=_devices(log))
@@ -30,10 +31,20 @@ def comparison_row(log: RunLog, target: float) -> dict[str, Any]:
         "feedback_s_per_round": float(log.column("feedback_s").mean()),
         "devices_per_round": len(devices) / log.rounds,
         "worst_mean_power_w": float(log.column("worst_power_w")[-1]),
+        "budgets": _budgets(log),
         "jain_fairness": _jain(count),
         "mean_inverse_probability": None if np.isnan(inverse).all() else float(np.nanmean(inverse)),
         "final_accuracy": float(log.column("test_accuracy")[-1]),
     }
+
+
+def _budgets(log: RunLog) -> list[dict[str, Any]]:
+    """Every budget with the share of its limit that the worst device used."""
+    declared = log.manifest.get("budgets", [])
+    if not (declared and log.has("worst_use")):
+        return []
+    shares = log.lists("worst_use")[-1]
+    return [{**each, "worst_use": share} for each, share in zip(declared, shares, strict=False)]
 
 
 def _devices(log: RunLog) -> int:

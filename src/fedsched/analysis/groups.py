@@ -29,10 +29,11 @@ _SHORT = {
 }
 # What a configuration is exposed to rather than chooses: only within it are times comparable.
 _ENVIRONMENT = ("channel.", "data.", "uplink.")
+_COMPUTATION, _SPREAD = "uplink.computation_s", "uplink.computation_spread"
 # Fields that do not tell configurations apart.
 _IGNORED = frozenset(
     f"run.{name}" for name in ("seed", "rounds", "eval_every", "checkpoint_every", "stop_accuracy")
-) | {"uplink.computation_s"}  # rounds do not depend on it, and whoever asks for times names one
+) | {_COMPUTATION}  # rounds do not depend on it, and whoever asks for times names one
 
 # Fields that came after the first logs were written, with what every run did before.
 _LATER = {
@@ -41,6 +42,14 @@ _LATER = {
     "training.average_rounds": 1,
     "training.compress": "none",
     "uplink.feedback_bits": 64.0,
+    "uplink.computation_spread": 0.0,
+    "uplink.blocks": 100,
+    "budgets.circuit_w": 0.0,
+    "budgets.compute_j": 0.0,
+    "knowledge.late_rounds": 0,
+    "knowledge.error_db": 0.0,
+    "knowledge.resend": False,
+    "knowledge.loss": 0.0,
 }
 
 
@@ -67,7 +76,8 @@ class Group:
 
 def _flat(log: RunLog) -> dict[str, Any]:
     scenario = log.manifest["scenario"]
-    later = {name: value for name, value in _LATER.items() if name.partition(".")[0] in scenario}
+    known = {*scenario, "budgets", "knowledge"}  # sections that early logs do not have
+    later = {name: value for name, value in _LATER.items() if name.partition(".")[0] in known}
     if "trace" in log.manifest:  # two files may have one name
         later["channel.trace"] = log.manifest["trace"]["sha256"][:12]
     return later | {
@@ -89,8 +99,11 @@ def _unread(log: RunLog, said: Mapping[tuple[Any, Any], Sequence[str]]) -> froze
 
 
 def _key(log: RunLog, unread: frozenset[str]) -> tuple[tuple[str, Any], ...]:
+    flat = _flat(log)
     left_out = _IGNORED | unread
-    return tuple(sorted((k, v) for k, v in _flat(log).items() if k not in left_out))
+    if isinstance(flat.get(_COMPUTATION), tuple) or flat.get(_SPREAD):
+        left_out -= {_COMPUTATION}  # what is one device's own is in the rounds
+    return tuple(sorted((k, v) for k, v in flat.items() if k not in left_out))
 
 
 def group_runs(logs: Iterable[RunLog]) -> list[Group]:

@@ -1,11 +1,14 @@
 """What a schedule amounts to: sums over rounds, kept while they go by."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.policies.budgets import AbstractBudget
+from fedsched.policies.ledger import Use, entered, first_entries, uses
 from fedsched.values import PerDevice, ScheduledRound
 
 __all__ = ["ScheduleSummary", "ScheduleTally"]
@@ -32,8 +35,10 @@ class ScheduleSummary:
 class ScheduleTally:
     """Running sums of a schedule; a pure function of the rounds it was shown."""
 
-    def __init__(self, devices: int) -> None:
+    def __init__(self, devices: int, budgets: Sequence[AbstractBudget] = ()) -> None:
         self._devices = devices
+        self._budgets = budgets
+        self._entries = first_entries(budgets, devices)
         self._power_sum = np.zeros(devices)
         self._selected = np.zeros(devices, dtype=np.int64)
         self._inverse_sum = 0.0
@@ -47,6 +52,7 @@ class ScheduleTally:
     def add(self, done: ScheduledRound) -> None:
         """Count one round."""
         q = done.decision.probability
+        self._entries = entered(self._entries, done)
         self._power_sum += q * done.decision.power_w
         self._selected[done.cohort.device] += 1
         reachable = q[q > 0.0]
@@ -84,6 +90,11 @@ class ScheduleTally:
     def worst_power_w(self) -> NDArray[np.float64]:
         """After each round, the largest time average of P q of any device."""
         return np.array(self._worst_power_w)
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        """Each budget, with the device that used most of what it was allowed."""
+        return uses(self._entries, self._budgets)
 
     def summary(self) -> ScheduleSummary:
         """The figures so far."""

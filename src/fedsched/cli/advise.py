@@ -98,7 +98,7 @@ def command(
         [candidates(load_scenarios(each, settings=settings), settings) for each in scenario]
     )
     first = wanted[0]
-    computation = first.uplink.computation_s if computation_s is None else computation_s
+    computation = first.uplink.computation.common_s if computation_s is None else computation_s
     positive_number("computation-s", computation, allow_zero=True)
     if weight is None:
         rho = 1.0 if step == "tuned" else step_weight(first)
@@ -210,7 +210,9 @@ def _is_like(there: Mapping[str, Any], like: Scenario) -> bool:
 
 
 def _setting(scenario: Scenario) -> tuple[Any, ...]:
-    link = dataclasses.replace(scenario.uplink, computation_s=0.0)
+    link = scenario.uplink
+    if link.computation.common_s > 0.0:  # rounds do not depend on it
+        link = dataclasses.replace(link, computation_s=0.0)
     return scenario.channel, link, scenario.data, scenario.training
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from fedsched.analysis.comparison import comparison_row
+from fedsched.cli.budgets import power_mark, print_budgets
 from fedsched.cli.options import json_option, out_option, set_option, workers_option
 from fedsched.cli.output import end_with, print_json, print_table, run_each
 from fedsched.errors import InputError, UnknownNameError
@@ -125,7 +126,7 @@ def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
             f"{1e3 * row['feedback_s_per_round']:.3f}",
             *_sent(row)[: len(packed)],
             f"{row['devices_per_round']:.2f}",
-            f"{row['worst_mean_power_w']:.3f}",
+            f"{row['worst_mean_power_w']:.3f}" + power_mark(row["budgets"]),
             f"{row['jain_fairness']:.3f}",
             shown(row["mean_inverse_probability"], ".1f"),
             f"{row['final_accuracy']:.3f}",
@@ -134,6 +135,7 @@ def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
     ]
     title = f"{base.data.name}, {base.channel.kind} channels, {base.run.rounds} rounds"
     print_table(title, header, table)
+    print_budgets([(row["policy"], row["budgets"]) for row in rows])
 
 
 def _sent(row: dict[str, Any]) -> list[str]:

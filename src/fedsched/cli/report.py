@@ -25,11 +25,14 @@ __all__ = ["command"]
 @click.option(
     "--patience", default=IN_A_ROW.patience, help="Measurements a crossing must last, in a row."
 )
+@click.option(
+    "--slower", default=1.0, help="Devices with times of their own compute so much longer."
+)
 @click.option("--title", default="Time to accuracy", help="Heading of the page.")
 @json_option
 def command(
     runs: tuple[str, ...], out: str, target: float | None, protocol: str, patience: int,
-    title: str, as_json: bool,
+    slower: float, title: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Write one page about RUNS: run folders, or folders that hold them at any depth.
 
@@ -38,7 +41,7 @@ def command(
     left out.
     """
     chosen = arrival_protocol(protocol, patience=patience)
-    report = write_report(runs, out, target=target, protocol=chosen, title=title)
+    report = write_report(runs, out, target=target, protocol=chosen, title=title, slower=slower)
     for each in report.left_out:
         click.echo(f"left out: {each.name}: {each.reason}", err=True)
     if as_json:

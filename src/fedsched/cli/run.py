@@ -145,7 +145,7 @@ def _row(job: Job, log: RunLog) -> dict[str, Any]:
     accuracy = log.column("test_accuracy")
     loss = training_loss(log).value
     on_air_s = float(log.column("airtime_s").sum())
-    computation_s = job.scenario.uplink.computation_s
+    computation_s = job.scenario.uplink.computation.common_s
     return {
         "run": job.name,
         "folder": str(job.folder),

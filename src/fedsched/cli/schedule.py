@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from fedsched.analysis.tally import ScheduleTally
+from fedsched.cli.budgets import power_mark, print_budgets
 from fedsched.cli.options import json_option, out_option, set_option
 from fedsched.cli.output import print_json, print_table, track
 from fedsched.errors import InputError
@@ -198,7 +199,7 @@ def _parameters(scenario: Scenario) -> int:
 
 
 def _tally(air: Air, rounds: int, label: str, out: str | None = None) -> ScheduleTally:
-    tally = ScheduleTally(air.channel.devices)
+    tally = ScheduleTally(air.channel.devices, air.budgets)
     running: Iterator[ScheduledRound] = (
         done for done, _ in itertools.islice(scheduled_rounds(air), rounds)
     )
@@ -223,6 +224,7 @@ def _report(scenario: Scenario, air: Air, out: str | None) -> dict[str, Any]:
         **options,
         **tally.summary().as_dict(),
         **({} if power_is_known(scenario, air.uplink) else {"worst_mean_power_w": None}),
+        "budgets": [use.as_dict() for use in tally.uses],
         "seconds": time.perf_counter() - began,
     }
 
@@ -255,12 +257,13 @@ def _print(reports: list[dict[str, Any]], title: str) -> None:
             f"{report['airtime_s_per_round']:.4f}",
             f"{report['devices_per_round']:.2f}",
             _inverse(report["mean_inverse_probability"]),
-            _power(report["worst_mean_power_w"]),
+            _power(report["worst_mean_power_w"]) + power_mark(report["budgets"]),
             f"{report['seconds']:.1f}",
         ]
         for report in reports
     ]
     print_table(title, header, rows)
+    print_budgets([(report["policy"], report["budgets"]) for report in reports])
 
 
 def _power(value: float | None) -> str:

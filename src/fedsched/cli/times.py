@@ -24,6 +24,7 @@ from fedsched.checks import positive_number
 from fedsched.cli.options import json_option
 from fedsched.cli.output import print_json, print_table
 from fedsched.errors import InputError
+from fedsched.runs.manifest import common_computation_s
 from fedsched.runs.runlog import RunLog
 
 __all__ = ["command"]
@@ -34,8 +35,10 @@ __all__ = ["command"]
 @click.option("--targets", help="Test accuracies, such as 0.6,0.7,0.775.")
 @click.option("--losses", help="Training losses in place of --targets, such as 1,0.8,0.6.")
 @click.option(
-    "--computation-s", type=float, help="Computation time a round.  [default: the runs' own]"
-)
+    "--computation-s", type=float,
+    help="Computation time a round that all devices have in common.  [default: the runs' own]",
+)  # fmt: skip
+@click.option("--slower", default=1.0, help="Devices compute so many times as long as they did.")
 @click.option(
     "--protocol", default=IN_A_ROW.name, type=click.Choice([*PROTOCOLS, "both"]),
     help="What counts as reached: measurements in a row, or the mean of the last 200 rounds.",
@@ -53,6 +56,7 @@ __all__ = ["command"]
 @json_option
 def command(
     runs: tuple[str, ...], targets: str | None, losses: str | None, computation_s: float | None,
+    slower: float,
     protocol: str, patience: int, against: str | None, by_seed: bool, markdown: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Say when the RUNS reached each accuracy, and how many times sooner than uniform selection.
@@ -73,13 +77,13 @@ def command(
     protocols = [arrival_protocol(name, patience=patience) for name in names]
     if markdown and as_json:
         raise click.UsageError("tables come as --markdown or as --json, not as both")
-    found = collect_runs(runs)
+    found = collect_runs(runs, slower=positive_number("slower", slower, allow_zero=True))
     for left_out in found.left_out:
         click.echo(f"left out: {left_out.name}: {left_out.reason}", err=True)
     if not found.runs:
         raise InputError(f"runs: there is no run that can be read in {', '.join(runs)}")
     if computation_s is None:
-        computation_s = _own_computation_s([run.log for run in found.runs])
+        computation_s = slower * _own_computation_s([run.log for run in found.runs])
     groups = group_runs(run.log for run in found.runs)
     tables = {
         each: times_to_targets(
@@ -90,7 +94,8 @@ def command(
     }  # fmt: skip
     if as_json:
         about = {"measure": measure.name, "targets": goals,
-                 "computation_s": computation_s, "patience": patience}  # fmt: skip
+                 "computation_s": computation_s, "slower": slower,
+                 "patience": patience}  # fmt: skip
         plain = [
             {"protocol": each.name, **_plain(row, computation_s)}
             for each, rows in tables.items()
@@ -148,8 +153,7 @@ def _print(
 
 def _own_computation_s(logs: list[RunLog]) -> float:
     """The computation time that all the scenarios have."""
-    uplinks = [log.manifest["scenario"].get("uplink", {}) for log in logs]
-    found = sorted({float(each.get("computation_s", 0.0)) for each in uplinks})
+    found = sorted({common_computation_s(log.manifest) for log in logs})
     if len(found) > 1:
         raise InputError(
             f"computation-s is missing: the runs have {', '.join(f'{each:g}' for each in found)} s "

@@ -168,7 +168,7 @@ class Auto(AbstractPolicy):
 
     @property
     def _compute_s(self) -> float:
-        return self.system.compute_s
+        return self.system.common_s
 
     def _kappa(self, devices: int) -> float:
         return float(devices) if self.kappa is None else self.kappa

@@ -252,7 +252,7 @@ class Participation(AbstractBudget):
     """
 
     name: ClassVar[str] = "participation"
-    unit: ClassVar[str] = "rounds"
+    unit: ClassVar[str] = "times"
 
     def use(self, plan: Plan) -> PerDevice:
         """One."""

@@ -119,9 +119,7 @@ class AbstractChoicePolicy(AbstractPolicy):
         if not reachable.any():
             nothing = nobody(devices)
             plan = replace(nothing.plan, power_w=offered_w)
-            spent = self.power.advance(
-                state, gain, plan, nothing.probability, self.system.compute_s
-            )
+            spent = self.power.advance(state, gain, plan, nothing.probability, self.system.common_s)
             return nothing, {**state, **spent}
         choice = self.choose(
             Context(

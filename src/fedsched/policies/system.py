@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.checks import finite_array, positive_number
+from fedsched.checks import finite_array, positive_each
 from fedsched.errors import InputError
 from fedsched.policies.budgets import AbstractBudget, AveragePower
 from fedsched.radio.access import TDMA, AbstractAccess
@@ -27,7 +27,7 @@ class System:
         budgets: what every device may spend, each of another kind.
         peak_w: the peak power of each device; that of the link for all if None.
         access: how a cohort shares the link.
-        compute_s: seconds of computation a round.
+        compute_s: seconds of computation a round, in the mean; one number for all, or one each.
         data_weight: p, each device's share of the data; equal shares if None.
     """
 
@@ -35,11 +35,11 @@ class System:
     budgets: tuple[AbstractBudget, ...] = (AveragePower(1.0),)
     peak_w: PerDevice | None = field(default=None, compare=False)
     access: AbstractAccess = TDMA()
-    compute_s: float = 0.0
+    compute_s: float | PerDevice = field(default=0.0, compare=False)
     data_weight: PerDevice | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        positive_number("compute_s", self.compute_s, allow_zero=True)
+        positive_each("compute_s", self.compute_s, allow_zero=True)
         object.__setattr__(self, "data_weight", _checked_shares(self.data_weight))
         if self.peak_w is not None:
             finite_array("peak_w", self.peak_w, allow_zero=False)
@@ -79,6 +79,16 @@ class System:
             and np.ndim(self.power.limit) == 0
         )
 
+    @property
+    def common_s(self) -> float:
+        """The computation that all devices have in common: the least of theirs."""
+        return float(np.min(self.compute_s))
+
+    @property
+    def late_s(self) -> PerDevice | None:
+        """How much longer than the fastest each device computes; None where all are alike."""
+        return self.compute_s - self.common_s if isinstance(self.compute_s, np.ndarray) else None
+
     def plan(self, gain: PerDevice, power_w: PerDevice, like: Plan | None = None) -> Plan:
         """What each device does at this power, in the sizes of another plan if one is given.
 
@@ -94,7 +104,9 @@ class System:
 
     def round_s(self, plan: Plan, cohort: Cohort) -> float:
         """Seconds of a round, as the clock counts them."""
-        return self.compute_s + self.access.uploads_s(plan.upload_s[cohort.device])
+        device, late_s = cohort.device, self.late_s
+        ready_s = None if late_s is None else late_s[device]
+        return self.common_s + self.access.uploads_s(plan.upload_s[device], ready_s)
 
     def shares(self, devices: int) -> PerDevice:
         """Each device's share of the data: 1/N unless given."""

@@ -15,13 +15,17 @@ from fedsched.learning.spec import TrainerSpec
 from fedsched.policies import (
     AbstractBudget,
     AbstractPolicy,
+    Airtime,
     AveragePower,
+    Energy,
+    Participation,
     System,
+    Traffic,
     build_policy,
     policy_info,
 )
 from fedsched.radio import AbstractChannel, Trace, make_channel
-from fedsched.radio.access import make_access
+from fedsched.radio.access import AbstractAccess, make_access
 from fedsched.radio.units import Quantity
 from fedsched.rounds import Air, Training, scheduled_rounds
 from fedsched.runs.scenario import Scenario
@@ -31,8 +35,10 @@ from fedsched.values import PerDevice, ScheduledRound, Sizes
 __all__ = [
     "about_run",
     "about_trace",
+    "access_of",
     "aggregator_of",
     "air_of",
+    "budgets_of",
     "channel_of",
     "data_weight_of",
     "policy_of",
@@ -103,10 +109,41 @@ def _update_bits(scenario: Scenario, parameters: int) -> float:
     return float(sending.compressors[0].bits(numbers))
 
 
+def access_of(scenario: Scenario, uplink: AbstractLink) -> AbstractAccess:
+    """How the cohorts of a scenario share its link."""
+    section = scenario.uplink
+    unit_s = uplink.bits / uplink.bandwidth_hz if isinstance(uplink, Uplink) else uplink.nominal_s
+    return make_access(section.access, blocks=section.blocks, unit_s=unit_s)
+
+
+_DAY_S = 86_400.0
+
+
 def budgets_of(scenario: Scenario, uplink: AbstractLink) -> tuple[AbstractBudget, ...]:
     """What the devices of a scenario may spend."""
-    known = power_is_known(scenario, uplink)
-    return (AveragePower(_each(scenario.uplink.budget_w)),) if known else ()
+    given, rounds = scenario.budgets, scenario.run.rounds
+    budgets: list[AbstractBudget] = []
+    if power_is_known(scenario, uplink) and scenario.uplink.budget_w != math.inf:
+        budgets.append(AveragePower(_each(scenario.uplink.budget_w)))
+    circuit_w, compute_j = _each(given.circuit_w), _each(given.compute_j)
+    if given.energy_j is not None:
+        budgets.append(Energy(_each(given.energy_j), "round", circuit_w, compute_j))
+    if given.energy_j_per_day is not None:
+        watts = _each(given.energy_j_per_day) / _DAY_S
+        budgets.append(Energy(watts, "second", circuit_w, compute_j))
+    if given.battery_j is not None:
+        budgets.append(Energy(_each(given.battery_j) / rounds, "round", circuit_w, compute_j))
+    if given.airtime_s is not None:
+        budgets.append(Airtime(_each(given.airtime_s)))
+    if given.duty_cycle is not None:
+        budgets.append(Airtime(_each(given.duty_cycle), "second"))
+    if given.bytes is not None:
+        budgets.append(Traffic(_each(given.bytes)))
+    if given.bytes_per_day is not None:
+        budgets.append(Traffic(_each(given.bytes_per_day) / _DAY_S, "second"))
+    if given.participation is not None:
+        budgets.append(Participation(_each(given.participation)))
+    return tuple(budgets)
 
 
 # Over measured rates nobody sets a power, and none need be known unless a budget counts it.
@@ -121,9 +158,15 @@ def power_is_known(scenario: Scenario, uplink: AbstractLink) -> bool:
     if not isinstance(uplink, RateLink):
         return True
     default, section = type(scenario.uplink)(), scenario.uplink
-    known = section.max_power_w != default.max_power_w
-    if not known and section.budget_w != default.budget_w:
+    known = bool(section.max_power_w != default.max_power_w)
+    if not known and section.budget_w not in (default.budget_w, math.inf):
         raise InputError(_NO_POWER.format(scenario.channel.kind, "uplink.budget_w limits it"))
+    energies = ("energy_j", "energy_j_per_day", "battery_j")
+    limited = [name for name in energies if getattr(scenario.budgets, name) is not None]
+    if limited and not known:
+        raise InputError(
+            _NO_POWER.format(scenario.channel.kind, f"budgets.{limited[0]} counts its joules")
+        )
     return known
 
 
@@ -134,8 +177,8 @@ def policy_of(scenario: Scenario, uplink: AbstractLink) -> AbstractPolicy:
         link=uplink,
         budgets=budgets_of(scenario, uplink),
         peak_w=peaks if isinstance(peaks, np.ndarray) else None,
-        access=make_access(scenario.uplink.access),
-        compute_s=scenario.uplink.computation_s,
+        access=access_of(scenario, uplink),
+        compute_s=scenario.uplink.computation.mean_s,
         data_weight=data_weight_of(scenario),
     )
     return build_policy(
@@ -155,7 +198,10 @@ def air_of(scenario: Scenario, channel: AbstractChannel, parameters: int) -> Air
         policy=policy_of(scenario, uplink),
         uplink=uplink,
         seed=scenario.run.seed,
-        access=make_access(scenario.uplink.access),
+        access=access_of(scenario, uplink),
+        computation=scenario.uplink.computation,
+        budgets=budgets_of(scenario, uplink),
+        knowledge=scenario.knowledge.knowledge,
         feedback_bits=scenario.uplink.feedback_bits,
         sizes=sizes_of(scenario, parameters),
     )
@@ -188,19 +234,20 @@ def data_weight_of(scenario: Scenario) -> PerDevice | None:
 
 
 def _check_sizes(scenario: Scenario, devices: int) -> None:
-    """Refuse a list of sizes that is not one for each device."""
+    """Refuse lists of sizes and of times that have not one for each device."""
     sizes = scenario.data.samples
     if not isinstance(sizes, int) and len(sizes) != devices:
         raise InputError(
             f"data.samples has {len(sizes)} numbers and there are {devices} devices; give one for "
             "each, or a single number for all"
         )
-    for name, value in vars(scenario.uplink).items():
-        if isinstance(value, tuple) and len(value) != devices:
-            raise InputError(
-                f"uplink.{name} has {len(value)} numbers and there are {devices} devices; give one "
-                "for each, or a single number for all"
-            )
+    for part in ("uplink", "budgets"):
+        for name, value in vars(getattr(scenario, part)).items():
+            if isinstance(value, tuple) and len(value) != devices:
+                raise InputError(
+                    f"{part}.{name} has {len(value)} numbers and there are {devices} devices; give "
+                    "one for each, or a single number for all"
+                )
 
 
 def schedule_of(scenario: Scenario, parameters: int) -> Iterator[ScheduledRound]:
@@ -235,6 +282,15 @@ def about_run(scenario: Scenario, channel: AbstractChannel, uplink: AbstractLink
     """What a manifest says of a run besides its scenario."""
     return {
         "update_bits": uplink.bits,
+        "budgets": [
+            {
+                "name": each.name,
+                "unit": each.unit,
+                "per": each.per,
+                "limit": float(np.max(each.limit)),
+            }
+            for each in budgets_of(scenario, uplink)
+        ],
         "unread": [f"policy.{name}" for name in scenario.policy.unread()],
         "devices": channel.devices,
         # Updates out of memory are of older models, whoever takes part.

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.values import Decision, PerDevice, TrainedRound
+from fedsched.values import Decision, PerDevice, ScheduledRound, TrainedRound
 
 __all__ = ["COLUMNS", "GROUPS", "Column", "arrow_schema", "device_groups", "row_of"]
 
@@ -50,6 +50,10 @@ def _spent_w(done: TrainedRound) -> PerDevice:
     return np.asarray(decision.probability * decision.power_w)
 
 
+def _lost(done: ScheduledRound) -> list[int]:
+    return [] if done.arrived is None else done.cohort.device[~done.arrived].tolist()
+
+
 def _mean(values: PerDevice) -> float:
     return float(values.mean()) if values.size else 0.0
 
@@ -57,7 +61,8 @@ def _mean(values: PerDevice) -> float:
 COLUMNS = (
     Column(name="round", kind="int", meaning="from 0", value=lambda done: done.scheduled.round),
     Column(name="airtime_s", kind="float", scalar="uplink/airtime_s",
-           meaning="seconds on air, reports included", value=lambda done: done.scheduled.airtime_s),
+           meaning="seconds of the round, without the computation all have in common",
+           value=lambda done: done.scheduled.airtime_s),
     Column(name="train_loss", kind="float", scalar="train/loss",
            meaning="weighted sum over the cohort", value=lambda done: done.train_loss),
     Column(name="test_accuracy", kind="float", scalar="test/accuracy",
@@ -77,6 +82,11 @@ COLUMNS = (
     Column(name="worst_power_w", kind="float", looked_at=True,
            meaning="largest time average of P q so far of any device",
            value=lambda done: done.worst_power_w),
+    Column(name="worst_use", kind="floats", looked_at=True,
+           meaning="of each budget in the manifest: what the worst device used of its limit so far",
+           value=lambda done: list(done.worst_use)),
+    Column(name="lost", kind="ints", meaning="members of the cohort whose updates did not arrive",
+           value=lambda done: _lost(done.scheduled)),
     Column(name="rejected", kind="int", meaning="updates left out because they were not finite",
            value=lambda done: done.rejected),
     Column(name="device", kind="ints", meaning="the cohort",
@@ -94,6 +104,9 @@ COLUMNS = (
            meaning="what compression adds to the second moment of an update, in its square norm; "
                    "mean over the cohort, NaN without compression",
            value=lambda done: done.omega),
+    Column(name="ready_s", kind="floats",
+           meaning="when each could begin to upload; empty where all could at once",
+           value=lambda done: done.scheduled.ready_s.tolist()),
     Column(name="group_power_w", kind="floats", looked_at=True,
            meaning="mean of P q over groups of neighbouring devices",
            value=lambda done: device_groups(_spent_w(done))),

@@ -179,7 +179,7 @@ def _progress(
     return Progress(
         round=state.round,
         rounds=scenario.run.rounds,
-        simulated_s=elapsed_s(airtime_s, state.round, scenario.uplink.computation_s),
+        simulated_s=elapsed_s(airtime_s, state.round, scenario.uplink.computation.common_s),
         accuracy=accuracy,
         devices=done.scheduled.cohort.size,
     )
@@ -279,5 +279,5 @@ def _events(folder: Path, scenario: Scenario, wanted: bool) -> Iterator[Callable
     if not wanted:
         yield lambda: None
         return
-    with EventFollower(folder, computation_s=scenario.uplink.computation_s) as events:
+    with EventFollower(folder, computation_s=scenario.uplink.computation.common_s) as events:
         yield events.follow

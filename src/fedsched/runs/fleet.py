@@ -76,10 +76,10 @@ COLUMNS: Mapping[str, Column] = MappingProxyType(
 )
 
 
-def check_each(name: str, value: Each) -> None:
+def check_each(name: str, value: Each, *, allow_zero: bool = False) -> None:
     """Refuse one number for all, or one of those for each, unless finite and positive."""
     for number in value if isinstance(value, tuple) else (value,):
-        positive_number(name, number)
+        positive_number(name, number, allow_zero=allow_zero)
 
 
 def read_fleet(path: str | Path) -> tuple[dict[str, NDArray[np.float64]], int, str]:

@@ -27,6 +27,7 @@ __all__ = [
     "ROUNDS",
     "SCHEMA",
     "checked",
+    "common_computation_s",
     "is_sealed",
     "package_versions",
     "read_json",
@@ -59,6 +60,17 @@ def run_id(manifest: Mapping[str, Any]) -> str:
         for part, table in manifest["scenario"].items()
     }
     return _digest({"scenario": scenario, "trace": manifest.get("trace")})[:32]
+
+
+def common_computation_s(manifest: Mapping[str, Any]) -> float:
+    """Seconds that all devices of a run compute in every round, which its log leaves out.
+
+    Where devices differ, or times are drawn, they are in the log, and this is 0.
+    """
+    uplink = manifest["scenario"].get("uplink", {})
+    given = uplink.get("computation_s", 0.0)
+    own = isinstance(given, list | tuple) or uplink.get("computation_spread", 0.0) > 0.0
+    return 0.0 if own else float(given)
 
 
 def is_sealed(manifest: Mapping[str, Any]) -> bool:

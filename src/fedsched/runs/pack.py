@@ -35,7 +35,8 @@ def pack_run(folder: str | Path, target: Path, *, resumable: bool = False) -> Pa
     Every tool that reads runs reads it; it cannot be gone on with, unless it is ``resumable`` and
     the run not finished: then the last checkpoint comes along, and the rounds up to there. All
     columns are kept to the bit but powers, residuals and the airtimes of single devices, more than
-    half of a log and only looked at: they keep :data:`PACKED_BITS` significant bits.
+    half of a log and only looked at: they keep :data:`PACKED_BITS` significant bits. Where devices
+    compute for times of their own, airtimes are kept to the bit, for ``slowed`` reads them.
 
     The manifest of the copy has the checksum of its log. A copy that was interrupted is made anew.
     """
@@ -69,14 +70,22 @@ def _compressed(table: Any) -> bytes:
     """A log as one compressed batch, what is only looked at rounded."""
     arrow = require("pyarrow", extra="report", purpose="packing run logs")
     table = table.combine_chunks()
+    names = set(table.column_names) - (set() if _all_at_once(table) else {"upload_s"})
     for column in COLUMNS:
-        if column.looked_at and column.name in table.column_names:
+        if column.looked_at and column.name in names:
             table = _with_rounded(table, column.name)
     options = arrow.ipc.IpcWriteOptions(compression=arrow.Codec("zstd", compression_level=19))
     sink = arrow.BufferOutputStream()
     with arrow.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
+
+
+def _all_at_once(table: Any) -> bool:
+    """Whether no device computed for a time of its own; else uploads tell how rounds overlap."""
+    return "ready_s" not in table.column_names or not len(
+        table["ready_s"].combine_chunks().flatten()
+    )
 
 
 def _with_rounded(table: Any, name: str) -> Any:

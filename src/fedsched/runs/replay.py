@@ -15,6 +15,7 @@ import numpy as np
 
 from fedsched.errors import InputError, RunLogError
 from fedsched.policies import Need
+from fedsched.policies.ledger import entered, first_entries, uses
 from fedsched.radio import AbstractChannel
 from fedsched.rounds import scheduled_rounds
 from fedsched.runs.assembly import about_run, air_of
@@ -62,7 +63,7 @@ def replay(
         )
     about = about_run(scenario, channel, air.uplink)
     folder.open(scenario.as_dict(), about)
-    spent_w = np.zeros(channel.devices)
+    spent_w, entries = np.zeros(channel.devices), first_entries(air.budgets, channel.devices)
     logged = trained.table.slice(0, saved.round).to_pylist()
     for row, (scheduled, state) in zip(
         logged, islice(scheduled_rounds(air), saved.round), strict=True
@@ -73,6 +74,7 @@ def replay(
             folder.discard_log()
             raise
         spent_w += scheduled.decision.expected_power_w
+        entries = entered(entries, scheduled)
         folder.add(
             TrainedRound(
                 scheduled=scheduled,
@@ -83,13 +85,14 @@ def replay(
                 test_loss=row["test_loss"],
                 worst_power_w=float(spent_w.max()) / state.round,
                 omega=row.get("omega", math.nan),
+                worst_use=tuple(use.share for use in uses(entries, air.budgets)),
             ),
             scheduled.airtime_s,
         )
         if state.round % scenario.run.checkpoint_every == 0:  # in batches, as a run does
             folder.flush()
     folder.describe(scenario.as_dict(), {**about, "training_of": source.name})
-    memory = {**saved.memory, "spent_w": spent_w}
+    memory = {**saved.memory, **entries, "spent_w": spent_w}
     folder.save(replace(saved, policy=state.policy, channel=state.channel, memory=memory))
 
 

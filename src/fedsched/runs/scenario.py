@@ -1,9 +1,4 @@
-"""A scenario, typed and checked: everything a run depends on.
-
-Its sections are the frozen classes below; what they call a field is the key in a scenario file.
-Link, power and policy have the paper's values by default, the data are the digits that need no
-download.
-"""
+"""A scenario, typed and checked: everything a run depends on."""
 
 import dataclasses
 import hashlib
@@ -18,159 +13,29 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.learning.aggregation import AGGREGATORS
-from fedsched.learning.compression import compressor_name
-from fedsched.learning.influence import BOUNDS, bounded
-from fedsched.policies import PolicyOptions, policy_names, reads_of
-from fedsched.radio.access import ACCESSES
-from fedsched.radio.units import complete_unit, parse_unit
-from fedsched.runs.fleet import Each, FleetSection, check_each, with_fleet
+from fedsched.policies import reads_of
+from fedsched.runs.fleet import FleetSection, with_fleet
 from fedsched.runs.presets import with_preset
+from fedsched.runs.sections import (
+    BudgetsSection,
+    ChannelSection,
+    DataSection,
+    KnowledgeSection,
+    PolicySection,
+    RunSection,
+    TrainingSection,
+    UplinkSection,
+)
 
 __all__ = [
-    "ChannelSection",
-    "DataSection",
-    "PolicySection",
-    "RunSection",
     "Scenario",
-    "TrainingSection",
-    "UplinkSection",
     "checked_section",
     "differences",
     "run_name",
     "scenario_from",
     "shown",
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChannelSection:
-    """``[channel]``: a named channel, or a trace file."""
-
-    kind: str = "heterogeneous"
-    devices: int | None = None  # 100, or as many as the trace has
-    unit: str | None = None  # of the trace's numbers, where the file does not name it
-
-    def __post_init__(self) -> None:
-        if self.devices is not None:
-            whole_number("channel.devices", self.devices)
-        if self.unit is not None:  # one name for each, so that equal runs compare equal
-            unit = complete_unit("channel.unit", parse_unit(self.unit, "channel.unit"))
-            object.__setattr__(self, "unit", str(unit))
-
-
-@dataclass(frozen=True, kw_only=True)
-class UplinkSection:
-    """``[uplink]``: the shared link and the power budget."""
-
-    preset: str | None = None  # stands for the fields below and the channel, where they are not set
-    bits: float | None = None  # of one update before compression; 32 for each parameter if left out
-    bandwidth_hz: float = 22e6
-    noise_w: float = 1.0
-    max_power_w: Each = 10**3.5
-    budget_w: Each = 1.0
-    access: str = "tdma"  # "tdma": devices take turns; "parallel": the slowest decides
-    computation_s: float = 0.0  # of a round, the same for all devices
-    feedback_bits: float = 64.0  # of the report of a device that a policy asks before it decides
-
-    def __post_init__(self) -> None:
-        for name in ("bandwidth_hz", "noise_w", "max_power_w", "budget_w", "feedback_bits"):
-            check_each(f"uplink.{name}", getattr(self, name))
-        if self.bits is not None:
-            positive_number("uplink.bits", self.bits)
-        positive_number("uplink.computation_s", self.computation_s, allow_zero=True)
-        if self.access not in ACCESSES:
-            raise UnknownNameError("uplink.access", self.access, ACCESSES)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicySection(PolicyOptions):
-    """``[policy]``: who takes part."""
-
-    def __post_init__(self) -> None:
-        if ":" not in self.kind and self.kind not in policy_names():
-            raise UnknownNameError("policy.kind", self.kind, policy_names())
-        super().__post_init__()
-
-    def unread(self) -> list[str]:
-        """The fields that the policy does not read."""
-        names = {each.name for each in dataclasses.fields(self)} - {"kind"}
-        return sorted(names - reads_of(self.kind, self.power))
-
-    def as_read(self) -> "PolicySection":
-        """The same with defaults in the fields that the policy does not read."""
-        defaults: dict[str, Any] = {each.name: each.default for each in dataclasses.fields(self)}
-        return dataclasses.replace(self, **{name: defaults[name] for name in self.unread()})
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSection:
-    """``[data]``: the data set and how it is spread over the devices."""
-
-    name: str = "digits"
-    alpha: float = math.inf
-    samples: int | tuple[int, ...] = 500  # of every device, or a list with one for each
-
-    def __post_init__(self) -> None:
-        sizes = (self.samples,) if isinstance(self.samples, int) else self.samples
-        for size in sizes:
-            whole_number("data.samples", size)
-        if not self.alpha >= 0.0:
-            raise InputError(
-                f"data.alpha must lie in [0, inf], got {self.alpha}; 0 gives every device one "
-                "class, inf gives all devices the same distribution"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingSection:
-    """``[training]``: the model and what a device does with it."""
-
-    model: str = "small-cnn"
-    steps: int = 10
-    batch_size: int = 32
-    learning_rate: float = 0.01
-    aggregator: str = "sum"  # of weighted updates; "memory": the latest update of every device
-    bounds: str = "off"  # of what one device can do to the model: "clip" or "robust"
-    average_rounds: int = 1  # measured is a mean of the models over so many; 1: the model itself
-    compress: str | int = "none"  # updates, to so many bits a number, or by another compressor
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "average_rounds"):
-            whole_number(f"training.{name}", getattr(self, name))
-        positive_number("training.learning_rate", self.learning_rate)
-        if ":" not in self.aggregator and self.aggregator not in AGGREGATORS:
-            raise UnknownNameError("training.aggregator", self.aggregator, AGGREGATORS)
-        if self.bounds not in BOUNDS:
-            raise UnknownNameError("training.bounds", self.bounds, BOUNDS)
-        if self.aggregator in AGGREGATORS:
-            bounded(self.bounds, AGGREGATORS[self.aggregator]())  # not all go together
-        # One name for each, so that equal runs compare equal.
-        name = compressor_name(self.compress, field="training.compress")
-        object.__setattr__(self, "compress", name)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunSection:
-    """``[run]``: how long, and how often to look and to save."""
-
-    rounds: int
-    seed: int
-    eval_every: int = 10
-    checkpoint_every: int = 50
-    stop_accuracy: float | None = None  # end once five measurements in a row are at or above it
-
-    def __post_init__(self) -> None:
-        for name in ("rounds", "eval_every", "checkpoint_every"):
-            whole_number(f"run.{name}", getattr(self, name))
-        if self.stop_accuracy is not None and not 0.0 < self.stop_accuracy <= 1.0:
-            raise InputError(
-                f"run.stop_accuracy must lie in (0, 1], got {self.stop_accuracy}; it is the share "
-                "of test samples that are right"
-            )
-        whole_number("run.seed", self.seed, least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +46,8 @@ class Scenario:
     policy: PolicySection = field(default_factory=PolicySection)
     channel: ChannelSection = field(default_factory=ChannelSection)
     uplink: UplinkSection = field(default_factory=UplinkSection)
+    budgets: BudgetsSection = field(default_factory=BudgetsSection)
+    knowledge: KnowledgeSection = field(default_factory=KnowledgeSection)
     data: DataSection = field(default_factory=DataSection)
     training: TrainingSection = field(default_factory=TrainingSection)
     fleet: FleetSection = field(default_factory=FleetSection)

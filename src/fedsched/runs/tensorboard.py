@@ -15,7 +15,7 @@ from fedsched.clock import elapsed_s
 from fedsched.errors import require
 from fedsched.files import refuse_link
 from fedsched.runs.columns import COLUMNS
-from fedsched.runs.manifest import ROUNDS, read_manifest
+from fedsched.runs.manifest import ROUNDS, common_computation_s, read_manifest
 
 __all__ = ["EVENTS", "EventFollower", "events_are_current", "write_events"]
 
@@ -99,7 +99,7 @@ class EventFollower:
 
 def write_events(folder: Path) -> None:
     """Write the events of a run folder as it is, in place of those that are there."""
-    computation_s = float(read_manifest(folder)["scenario"]["uplink"]["computation_s"])
+    computation_s = common_computation_s(read_manifest(folder))
     with EventFollower(folder, computation_s=computation_s) as events:
         events.follow()
 

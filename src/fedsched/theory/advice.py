@@ -37,8 +37,9 @@ from fedsched.policies.designs import make_design
 from fedsched.randomness import stream
 from fedsched.runs.assembly import channel_of, data_weight_of, schedule_of, trainer_spec_of
 from fedsched.runs.runlog import RunLog
-from fedsched.runs.scenario import PolicySection, Scenario, scenario_from
+from fedsched.runs.scenario import Scenario, scenario_from
 from fedsched.runs.scenario_file import NO_SETTINGS, Settings
+from fedsched.runs.sections import PolicySection
 
 __all__ = [
     "LEAST_PAIRS",

@@ -61,10 +61,14 @@ def write_report(
     target: float | None = None,
     protocol: ArrivalProtocol = IN_A_ROW,
     title: str = "Time to accuracy",
+    slower: float = 1.0,
 ) -> Report:
-    """Write the report of all runs in and below some folders; see :func:`report_payload`."""
+    """Write the report of all runs in and below some folders; see :func:`report_payload`.
+
+    Devices that compute for times of their own do so ``slower`` times as long.
+    """
     place = output_path("out", out, (".html", ".htm"))
-    found = collect_runs(paths)
+    found = collect_runs(paths, slower=slower)
     payload = report_payload(found, target=target, protocol=protocol, title=title)
     with atomic_path(place) as aside:
         aside.write_bytes(report_page(payload))
