@@ -25,7 +25,7 @@ from fedsched.policies.designs import Pivotal
 from fedsched.policies.pricing import Pricing, Queues, check_size
 from fedsched.policies.sizing import cheapest
 from fedsched.policies.system import System, reachable_gains
-from fedsched.values import Decision, Observation, PerDevice
+from fedsched.values import Decision, Observation, PerDevice, Plan
 
 __all__ = ["Auto"]
 
@@ -147,12 +147,12 @@ class Auto(AbstractPolicy):
         offer = cheapest(pricing, gain, prices, sizes, partial(_worth, weight, floor))
         plan, sent = offer.plan, weight * offer.factor
         wanted_w, held_w = plan.power_w, self._held_w(state)
-        q = _probability(sent, offer.price, floor)
+        q = _priced(pricing, plan, prices, sent, floor)
         for _ in range(_CUTS):  # what the account does not hold is not sent, and that has its price
             if np.all(wanted_w * q <= held_w):
                 break
             plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)), like=plan)
-            q = _probability(sent, pricing.price(plan, prices), floor)
+            q = _priced(pricing, plan, prices, sent, floor)
         plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)), like=plan)
         for budget in self.system.budgets:
             if budget.name != AveragePower.name:
@@ -169,6 +169,11 @@ class Auto(AbstractPolicy):
     @property
     def _compute_s(self) -> float:
         return self.system.common_s
+
+    def _mean_s(self, upload_s: PerDevice, probability: PerDevice) -> float:
+        """The expected length of a round besides the computation that all have in common."""
+        access, late_s = self.system.access, self.system.late_s
+        return access.expected_s(upload_s, late_s, probability)[0]
 
     def _kappa(self, devices: int) -> float:
         return float(devices) if self.kappa is None else self.kappa
@@ -204,11 +209,11 @@ class Auto(AbstractPolicy):
         floor = np.minimum(1.0, share / self.weight_limit)
         q, first, airtime_s = self._first(np.where(new, gain, np.nan), new, weight * factor, floor)
         begun = {**state, "device_airtime_s": state["device_airtime_s"].copy()}
-        begun["device_airtime_s"][new] = np.log(q * airtime_s)[new]
+        begun["device_airtime_s"][new] = np.log((q * airtime_s)[new])
         if np.isnan(state["inverse"]).any():
             whole = devices * float((share**2).sum()) / weight[new].sum()
             begun["inverse"] = _started(float((weight * factor / q)[new].sum()) * whole)
-            begun["airtime_s"] = _started(float((q * airtime_s)[new].sum()))
+            begun["airtime_s"] = _started(self._mean_s(airtime_s, np.where(new, q, 0.0)))
         round_s = self._compute_s + _average(begun["airtime_s"])
         for budget in self.system.budgets:
             credit = _FIRST_CREDIT[self.budget_mode] * budget.rounds(round_s)
@@ -226,8 +231,9 @@ class Auto(AbstractPolicy):
         plan = self.system.plan(gain, np.where(new, self.system.mean_power_w, 0.0))
         share = {budget.name: np.full(devices, 0.3) for budget in budgets}
         for _ in range(_ITERATIONS):
-            upload_s = np.where(new, self.system.access.price_s(plan.upload_s), 0.0)
-            inverse, airtime_s = float((weight / q)[new].sum()), float((q * upload_s).sum())
+            upload_s = np.where(new, plan.upload_s, 0.0)
+            inverse = float((weight / q)[new].sum())
+            airtime_s = self._mean_s(plan.upload_s, np.where(new, q, 0.0))
             kappa, round_s = self._kappa(devices), self._compute_s + airtime_s
             lam = self.fixed_lam or _price_of_time(kappa, inverse, self._compute_s, airtime_s)
             pricing = Pricing(system=self.system, v=1.0, lam=lam)
@@ -241,8 +247,8 @@ class Auto(AbstractPolicy):
                 share[each.name] = self._bounded(
                     each, share[each.name] * np.sqrt(np.clip(spent, 0.25, 4.0))
                 )
-            q = np.sqrt(q * _probability(weight, pricing.price(plan, prices), floor))
-        return q, share, np.where(new, self.system.access.price_s(plan.upload_s), 1.0)
+            q = np.sqrt(q * np.where(new, _priced(pricing, plan, prices, weight, floor), q))
+        return q, share, plan.upload_s
 
     def _averages(
         self, state: PolicyState, decision: Decision, weight: PerDevice, factor: PerDevice
@@ -264,7 +270,7 @@ class Auto(AbstractPolicy):
             after[f"share.{budget.name}"] = self._bounded(
                 budget, np.where(part, theta * moved, theta)
             )
-        on_air = q * np.where(part, self.system.access.price_s(plan.upload_s), 0.0)
+        on_air = q * np.where(part, plan.upload_s, 0.0)
         own = state["device_airtime_s"]
         after["device_airtime_s"] = np.where(
             part, own + rate * (np.log(np.where(part, on_air, 1.0)) - own), own
@@ -272,7 +278,7 @@ class Auto(AbstractPolicy):
         whole = float(weight.sum()) / float(weight[part].sum())
         inverse = float(((weight * factor)[part] / q[part]).sum()) * whole
         after["inverse"] = _averaged(state["inverse"], inverse, rate)
-        after["airtime_s"] = _averaged(state["airtime_s"], float(on_air.sum()), rate)
+        after["airtime_s"] = _averaged(state["airtime_s"], self._mean_s(plan.upload_s, q), rate)
         after["rounds"] = np.asarray(rounds)
         return after
 
@@ -332,6 +338,17 @@ def _average(average: NDArray[np.float64]) -> float:
 
 def _price_of_time(kappa: float, inverse: float, compute_s: float, airtime_s: float) -> float:
     return (kappa + inverse) / (compute_s + airtime_s)
+
+
+def _priced(
+    pricing: Pricing, plan: Plan, prices: Queues, weight: PerDevice, floor: PerDevice
+) -> PerDevice:
+    """The probabilities at the prices of a plan."""
+
+    def solve(price: PerDevice) -> PerDevice:
+        return _probability(weight, price, floor)
+
+    return solve(pricing.settled(plan, prices, weight, solve))
 
 
 def _probability(weight: PerDevice, price: PerDevice, floor: PerDevice) -> PerDevice:

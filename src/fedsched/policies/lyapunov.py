@@ -16,7 +16,7 @@ from fedsched.policies.pricing import Pricing, Queues
 from fedsched.policies.sizing import Offer, cheapest
 from fedsched.policies.system import System, reachable_gains
 from fedsched.solve.decision import decide
-from fedsched.solve.solution import TOLERANCE, RoundSolution
+from fedsched.solve.solution import TOLERANCE, RoundSolution, Solution
 from fedsched.solve.uplink import Uplink
 from fedsched.values import Decision, Observation, PerDevice, spread
 
@@ -169,13 +169,21 @@ class Lyapunov(AbstractPolicy):
             plan = pricing.plan(gain, queues)
         else:
             plan = self.system.plan(gain, self.power.offered_w(gain, state))
-        price = pricing.price(plan, queues)[near]
         weight: float | PerDevice = pricing.v / devices
         if self.system.data_weight is not None:
-            weight = pricing.v * devices * self.system.shares(devices)[near] ** 2
+            weight = pricing.v * devices * self.system.shares(devices) ** 2
         if offer is not None:
-            weight = weight * offer.factor[near]
-        found = self.design.solve(price, weight, self.qmin)
+            weight = weight * offer.factor
+
+        def solved(price: PerDevice) -> Solution:
+            own = weight[near] if isinstance(weight, np.ndarray) else weight
+            return self.design.solve(price[near], own, self.qmin)
+
+        def probability(price: PerDevice) -> PerDevice:
+            return spread(solved(price).probability, near, devices, 0.0)
+
+        price = pricing.settled(plan, queues, weight, probability)
+        found = solved(price)
         omega = found.draw_probability
         return RoundSolution(
             probability=spread(found.probability, near, devices, 0.0),
@@ -184,13 +192,13 @@ class Lyapunov(AbstractPolicy):
             multiplier=found.multiplier,
             gap=found.gap,
             power_w=plan.power_w,
-            price=spread(price, near, devices, 0.0),
+            price=np.where(near, price, 0.0),
         )
 
     @property
     def _fused(self) -> bool:
         """Whether powers, prices and probabilities are one call of the kernel."""
-        return self.power is None and self.system.is_papers
+        return self.power is None and self.system.is_papers and self.system.in_turn
 
     def _first_w(self, devices: int) -> float | PerDevice:
         q, _ = self.design.uniform(devices)

@@ -1,6 +1,6 @@
 """Drift plus penalty as prices: of a second, and of a unit of each budget."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from fedsched.values import PerDevice, Plan
 __all__ = ["STARTS", "Pricing", "Queues", "State", "check_size", "queue_name", "queues_in"]
 
 STARTS = ("empty", "budget")
+_PASSES = 12  # over prices that depend on the probabilities they lead to
 
 State = Mapping[str, NDArray[np.float64]]
 Queues = Mapping[str, PerDevice]  # by the name of the budget
@@ -115,8 +116,49 @@ class Pricing:
         return self.system.plan(gain, np.where(near, best_w, 0.0))
 
     def price(self, plan: Plan, queues: Queues) -> PerDevice:
-        """The price of each device: that of its time, and those of its budgets."""
-        price = (self.v * self.lam) * self.system.access.price_s(plan.upload_s)
+        """The price of each device, its upload in turn: that of its time, and of its budgets."""
+        return self._of(plan.upload_s, plan, queues)
+
+    def settled(
+        self,
+        plan: Plan,
+        queues: Queues,
+        weight: float | PerDevice,
+        solve: Callable[[PerDevice], PerDevice],
+    ) -> PerDevice:
+        r"""The price of each device by the access in force.
+
+        What a device adds to a round may depend on the others. Then prices and the probabilities
+        they lead to must agree, and they are found in turn, half way in the logarithm each time.
+        Of all that were met those of the least :math:`\sum a_n / q_n + V \lambda E[T]` and budgets
+        stay; uploads in turn are the first, so no others are taken that are worse.
+
+        Args:
+            plan: what each device would do.
+            queues: the prices of a unit of each budget.
+            weight: a, of 1/q.
+            solve: the probabilities at a price.
+        """
+        price = self.price(plan, queues)
+        if self.system.in_turn:
+            return price
+        price_s, best, chosen = plan.upload_s, np.inf, price
+        for _ in range(_PASSES):
+            q = solve(price)
+            part = q > 0.0
+            mean_s, added_s = self.system.access.expected_s(plan.upload_s, self.system.late_s, q)
+            convergence = (np.broadcast_to(weight, q.shape)[part] / q[part]).sum()
+            of_budgets = (self._of(np.zeros(len(q)), plan, queues)[part] * q[part]).sum()
+            objective = convergence + of_budgets + self.v * self.lam * mean_s
+            if objective < best:
+                best, chosen = objective, price
+            price_s = np.sqrt(price_s * added_s)
+            price = self._of(price_s, plan, queues)
+        return chosen
+
+    def _of(self, seconds: PerDevice, plan: Plan, queues: Queues) -> PerDevice:
+        """The price of so many seconds, and of what the plan uses of the budgets."""
+        price = (self.v * self.lam) * seconds
         for budget in self.system.budgets:
             use = np.where(np.isfinite(plan.upload_s), budget.use(plan), 0.0)
             price = price + queues[budget.name] * use

@@ -89,6 +89,11 @@ class System:
         """How much longer than the fastest each device computes; None where all are alike."""
         return self.compute_s - self.common_s if isinstance(self.compute_s, np.ndarray) else None
 
+    @property
+    def in_turn(self) -> bool:
+        """Whether a device adds its own upload to a round, whoever else takes part."""
+        return isinstance(self.access, TDMA) and self.late_s is None
+
     def plan(self, gain: PerDevice, power_w: PerDevice, like: Plan | None = None) -> Plan:
         """What each device does at this power, in the sizes of another plan if one is given.
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedsched.checks import positive_number, whole_number
 from fedsched.errors import UnknownNameError
+from fedsched.radio.expected import expected_equal_split, expected_last, expected_turns
 from fedsched.values import PerDevice
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "make_access",
 ]
 
+_LEAST_PRICE = 1e-3  # of a device, against its own upload
 BLOCKS = 100  # of 180 kHz: LTE's 20 MHz
 
 Times = NDArray[np.float64]
@@ -47,9 +49,29 @@ class AbstractAccess(ABC):
             ready_s: when each is ready to upload; None: all are at once.
         """
 
-    def price_s(self, upload_s: PerDevice) -> PerDevice:
-        """Seconds that each device adds to a round, at most, if it takes part."""
-        return upload_s
+    def expected_s(
+        self, upload_s: PerDevice, late_s: PerDevice | None, probability: PerDevice
+    ) -> tuple[float, PerDevice]:
+        """The expected length of a round, and the seconds that each device adds to it.
+
+        Args:
+            upload_s: of each device, with the link to itself; infinite where it cannot be reached.
+            late_s: how much later than others each is ready; None: all are at once.
+            probability: that it takes part.
+        """
+        near = np.isfinite(upload_s)
+        late_s = np.zeros(len(upload_s)) if late_s is None else late_s
+        added_s: PerDevice = np.full(len(upload_s), np.inf)
+        mean_s, added_s[near] = self._expected_s(upload_s[near], late_s[near], probability[near])
+        # Who adds nothing because others always take longer is cheap, but not free.
+        added_s[near] = np.maximum(added_s[near], _LEAST_PRICE * upload_s[near])
+        return mean_s, added_s
+
+    @abstractmethod
+    def _expected_s(
+        self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice
+    ) -> tuple[float, PerDevice]:
+        """The same for devices that can all be reached."""
 
 
 @final
@@ -79,6 +101,20 @@ class TDMA(AbstractAccess):
         left_s = np.cumsum(upload_s[order][::-1])[::-1]
         return float((ready_s[order] + left_s).max())
 
+    def expected_s(
+        self, upload_s: PerDevice, late_s: PerDevice | None, probability: PerDevice
+    ) -> tuple[float, PerDevice]:
+        """Where all are ready at once each adds its own upload, whoever else takes part."""
+        if late_s is None:
+            used_s = probability * np.where(probability > 0.0, upload_s, 0.0)
+            return float(used_s.sum()), upload_s
+        return super().expected_s(upload_s, late_s, probability)
+
+    def _expected_s(
+        self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice
+    ) -> tuple[float, PerDevice]:
+        return expected_turns(upload_s, late_s, probability)
+
 
 @final
 @dataclass(frozen=True)
@@ -98,6 +134,11 @@ class Parallel(AbstractAccess):
         """The last end of an upload."""
         end_s = upload_s if ready_s is None else ready_s + upload_s
         return float(end_s.max(initial=0.0))
+
+    def _expected_s(
+        self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice
+    ) -> tuple[float, PerDevice]:
+        return expected_last(late_s + upload_s, probability)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +221,11 @@ class EqualOFDMA(AbstractOFDMA):
         count[np.argsort(-upload_s, kind="stable")[:over]] += 1
         return count
 
+    def _expected_s(
+        self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice
+    ) -> tuple[float, PerDevice]:
+        return expected_equal_split(self.on_share_s, upload_s, late_s, probability)
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +256,13 @@ class OFDMA(AbstractOFDMA):
             low, high = (low, middle) if fits else (middle + 1, high)
         least = 1 + (end_s > candidates[low]).sum(axis=1)
         return np.asarray(least, dtype=np.int64)
+
+    def _expected_s(
+        self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice
+    ) -> tuple[float, PerDevice]:
+        # Shares that end together are turns, if an upload is as much shorter as its share is small.
+        share = 1.0 / max(1.0, float(probability.sum()))
+        return expected_turns(share * self.on_share_s(upload_s, share), late_s, probability)
 
 
 ACCESSES: Mapping[str, type[AbstractAccess]] = MappingProxyType(

@@ -1,0 +1,130 @@
+"""What it is worth to price by the access in force: stragglers, and devices that compute slowly.
+
+`python -m benchmarks.access [--fleets K]` takes K random fleets and lets `auto` schedule each one
+twice: once as if devices took turns and computed alike, once by what is in force. Both are timed by
+the clock that is in force, at the same mean 1/q, which the price of a second is tuned for. It
+writes ``results/access.md``.
+"""
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from fedsched.policies import Auto, System
+from fedsched.policies.designs import Pivotal
+from fedsched.radio.access import OFDMA, TDMA, EqualOFDMA, Parallel
+from fedsched.randomness import Luck, stream
+from fedsched.solve.uplink import PAPER_UPLINK
+from fedsched.values import Observation
+
+ROUNDS, COHORTS, SEARCH = 120, 10, 12
+PLACE = Path(__file__).parent / "results" / "access.md"
+UNIT_S = PAPER_UPLINK.bits / PAPER_UPLINK.bandwidth_hz
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Devices whose mean gains and computation times are drawn."""
+
+    sigma: np.ndarray  # of the Rayleigh fading
+    compute_s: np.ndarray
+    inverse: float  # the mean 1/q that is aimed at
+    name: str
+
+    def gains(self):
+        rng = stream(7, "gains", len(self.sigma))
+        return [np.maximum(rng.rayleigh(self.sigma) ** 2, 1e-3) for _ in range(ROUNDS)]
+
+
+def fleets(count):
+    """From 20 to 120 devices, gains over two or three decades, computation over one or two."""
+    for number in range(count):
+        rng = stream(3, "fleet", number)
+        devices, decades = int(rng.integers(20, 121)), rng.uniform(0.3, 1.0)
+        sigma = 10.0 ** rng.uniform(-0.5, 0.5 + decades, devices)
+        spread, uploads = rng.uniform(0.5, 1.5), 10.0 ** rng.uniform(0.5, 1.5)
+        compute_s = uploads * 0.1 * np.exp(spread * rng.standard_normal(devices))
+        inverse = devices / rng.uniform(3.0, 15.0)
+        about = f"{devices} devices, {uploads:.0f} uploads of computation"
+        yield Fleet(sigma, compute_s, inverse, about)
+
+
+def played(system, lam, fleet, clock):
+    """The mean 1/q, and the mean length of a round by the clock in force."""
+    policy, devices = Auto(system=system, fixed_lam=lam), len(fleet.sigma)
+    state, inverse, length = policy.init(devices), [], []
+    for t, gain in enumerate(fleet.gains()):
+        decision, state = policy.decide(Observation(gain=gain, luck=Luck(1, t)), state)
+        if t < ROUNDS // 4:
+            continue  # while prices settle
+        q, share = decision.probability, np.full(devices, 1.0 / devices)
+        inverse.append((1.0 / q).mean())
+        for k in range(COHORTS):
+            cohort = Pivotal().draw(q, None, share, stream(2, "cohort", t, k))
+            length.append(clock.round_s(decision.plan, cohort))
+    return np.mean(inverse), np.mean(length)
+
+
+def length_s(system, fleet, clock):
+    """The mean length of a round at the fleet's mean 1/q, by the price of a second that gives it."""
+    points, lam = [], 100.0
+    for _ in range(SEARCH):
+        inverse, seconds = played(system, lam, fleet, clock)
+        points.append((inverse, seconds))
+        if abs(np.log(inverse / fleet.inverse)) < 0.003:
+            return seconds
+        lam *= (fleet.inverse / inverse) ** 2
+    q, seconds = np.log(sorted(points)).T
+    if not q[0] - 0.02 <= np.log(fleet.inverse) <= q[-1] + 0.02:
+        raise RuntimeError(f"{fleet.name}: mean 1/q {np.exp(q)} and not {fleet.inverse}")
+    return float(np.exp(np.interp(np.log(fleet.inverse), q, seconds)))
+
+
+def gain_of(fleet, access, compute_s):
+    """How many times shorter a round is at the same mean 1/q if it is priced by what is in force."""
+    aware = System(link=PAPER_UPLINK, access=access, compute_s=compute_s)
+    unaware = replace(aware, access=TDMA(), compute_s=float(np.mean(compute_s)))
+    return length_s(unaware, fleet, aware) / length_s(aware, fleet, aware)
+
+
+SETTINGS = {
+    "parallel": (Parallel(), False),
+    "in turn, own computation times": (TDMA(), True),
+    "parallel, own computation times": (Parallel(), True),
+    "equal blocks": (EqualOFDMA(unit_s=UNIT_S), False),
+    "equal blocks, own computation times": (EqualOFDMA(unit_s=UNIT_S), True),
+    "blocks that end together, own computation times": (OFDMA(unit_s=UNIT_S), True),
+}
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--fleets", type=int, default=20)
+    count = arguments.parse_args().fleets
+    found = {name: [] for name in SETTINGS}
+    for number, fleet in enumerate(fleets(count)):
+        for name, (access, own) in SETTINGS.items():
+            compute_s = fleet.compute_s if own else 0.0
+            found[name].append(gain_of(fleet, access, compute_s))
+        print(f"{number + 1} of {count}:", *(f"{v[-1]:.2f}" for v in found.values()), flush=True)
+    lines = [
+        "# Priced by the access in force",
+        "",
+        f"{count} random fleets, {ROUNDS} rounds each: `python -m benchmarks.access --fleets "
+        f"{count}`. How many times shorter a round of `auto` is at the same mean 1/q than if it "
+        "prices as if devices took turns and computed alike.",
+        "",
+        "| in force | least | median | most |",
+        "|---|---|---|---|",
+    ]
+    for name, ratios in found.items():
+        low, middle, high = np.quantile(ratios, [0.0, 0.5, 1.0])
+        lines.append(f"| {name} | {low:.2f} | {middle:.2f} | {high:.2f} |")
+    PLACE.write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+r"""The expected length of a round, and what each device adds to it, before a cohort is drawn.
+
+Where devices take turns and are ready at once, a device adds its own upload. Elsewhere that depends
+on who else takes part: a fast device adds nothing to a round that waits for a slow one. The price
+of a device is then the slope of the expected length,
+
+.. math:: \frac{\partial}{\partial q_n} E[T] = E[T(S \cup n) - T(S \setminus n)] ,
+
+for members that take part independently of each other: the expectation is linear in each q.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsched.randomness import stream
+from fedsched.values import PerDevice
+
+__all__ = ["expected_equal_split", "expected_last", "expected_turns", "likely_cohorts"]
+
+# Cohorts that an expectation looks at: so many, and fewer where a round has many devices.
+_MOST_COHORTS, _LEAST_COHORTS, _NUMBERS = 256, 32, 1 << 15
+
+Cohorts = NDArray[np.bool_]  # one a row, one device a column
+
+
+@lru_cache(maxsize=8)
+def _luck(devices: int) -> NDArray[np.float64]:
+    """Always the same numbers: an expectation is a function of what it is taken of."""
+    cohorts = int(np.clip(_NUMBERS // devices, _LEAST_COHORTS, _MOST_COHORTS))
+    return stream(0, "cohorts", devices).random((cohorts, devices))
+
+
+def likely_cohorts(probability: PerDevice) -> Cohorts:
+    """Cohorts in which device n takes part with probability q_n, independently of the others."""
+    return np.asarray(_luck(len(probability)) < probability)
+
+
+def expected_last(end_s: PerDevice, probability: PerDevice) -> tuple[float, PerDevice]:
+    r"""The mean of the last end of an upload, and what each device adds to it: exact.
+
+    With devices in the order of their ends :math:`f_1 \ge f_2 \ge \dots`, the last end is
+    :math:`f_n` if n takes part and nobody before it does. So :math:`E = \sum_n f_n q_n
+    \prod_{j < n} (1 - q_j)`, and device n adds :math:`\prod_{j < n} (1 - q_j) (f_n - E_n)`, where
+    :math:`E_n` is the mean of the last end of those after it.
+
+    Example:
+        >>> mean_s, added_s = expected_last(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
+        >>> mean_s, added_s.tolist()  # 3 / 2 + 1 / 4; (1 - 1/2) 1, and 3 - 1/2
+        (1.75, [0.5, 2.5])
+    """
+    order = np.argsort(-end_s, kind="stable")
+    ends, q = end_s[order], probability[order]
+    nobody_before = np.concatenate([[1.0], np.cumprod(1.0 - q)[:-1]])
+    after, mean = [0.0] * len(q), 0.0
+    for place in range(len(q) - 1, -1, -1):
+        after[place] = mean
+        mean = float(q[place] * ends[place] + (1.0 - q[place]) * mean)
+    added: PerDevice = np.empty(len(q))
+    added[order] = nobody_before * (ends - np.array(after))
+    return mean, added
+
+
+def expected_turns(
+    upload_s: PerDevice, ready_s: PerDevice, probability: PerDevice
+) -> tuple[float, PerDevice]:
+    """The mean length of uploads in turn by readiness, and what each device adds to it.
+
+    Over the likely cohorts. With a device each cohort ends at the latest of three: those before it
+    in line, delayed by its upload; its own readiness and what is uploaded from then on; those after
+    it.
+    """
+    order = np.argsort(ready_s, kind="stable")
+    own, ready = upload_s[order], ready_s[order]
+    member = likely_cohorts(probability)[:, order]
+    upload = np.where(member, own, 0.0)
+    left = np.cumsum(upload[:, ::-1], axis=1)[:, ::-1]  # to upload from each on
+    end = np.where(member, ready + left, -np.inf)
+    before = np.full(end.shape, -np.inf)
+    before[:, 1:] = np.maximum.accumulate(end, axis=1)[:, :-1]
+    after = np.full(end.shape, -np.inf)
+    after[:, :-1] = np.maximum.accumulate(end[:, ::-1], axis=1)[:, ::-1][:, 1:]
+    others = before - upload
+    without = np.maximum(np.maximum(others, after), 0.0)
+    alone = ready + (left - upload) + own
+    with_it = np.maximum(np.maximum(others + own, after), alone)
+    added: PerDevice = np.empty(len(own))
+    added[order] = (with_it - without).mean(axis=0)
+    return float(end.max(axis=1, initial=0.0).mean()), added
+
+
+def expected_equal_split(
+    on_share_s: Callable[[PerDevice, PerDevice], PerDevice],
+    upload_s: PerDevice,
+    ready_s: PerDevice,
+    probability: PerDevice,
+) -> tuple[float, PerDevice]:
+    """The mean of the last end where k members have 1/k of the band each, and what each adds.
+
+    Over the likely cohorts; blocks count as if they could be cut. One member more makes all the
+    others slower.
+    """
+    member = likely_cohorts(probability)
+    size = member.sum(axis=1, keepdims=True)
+
+    def ends(k: NDArray[np.int64]) -> NDArray[np.float64]:
+        share = np.broadcast_to(1.0 / np.maximum(k, 1), member.shape)
+        return ready_s + on_share_s(np.broadcast_to(upload_s, member.shape), share)
+
+    now, one_more, one_less = ends(size), ends(size + 1), ends(size - 1)
+    last = np.max(now, axis=1, keepdims=True, initial=0.0, where=member)
+    last_if_more = np.max(one_more, axis=1, keepdims=True, initial=0.0, where=member)
+    joins = np.maximum(last_if_more, one_more) - last
+    leaves = last - _last_of_others(np.where(member, one_less, 0.0))
+    return float(last.mean()), np.where(member, leaves, joins).mean(axis=0)
+
+
+def _last_of_others(end: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For each place of a row the largest of the others."""
+    if end.shape[1] == 1:
+        return np.zeros(end.shape)
+    second, first = np.partition(end, -2, axis=1)[:, -2:].T
+    largest = end.argmax(axis=1)
+    others = np.repeat(first[:, None], end.shape[1], axis=1)
+    others[np.arange(len(end)), largest] = second
+    return others
