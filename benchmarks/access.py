@@ -68,7 +68,7 @@ def played(system, lam, fleet, clock):
 
 
 def length_s(system, fleet, clock):
-    """The mean length of a round at the fleet's mean 1/q, by the price of a second that gives it."""
+    """The mean length of a round at the fleet's mean 1/q, which some price of a second gives."""
     points, lam = [], 100.0
     for _ in range(SEARCH):
         inverse, seconds = played(system, lam, fleet, clock)
@@ -83,7 +83,7 @@ def length_s(system, fleet, clock):
 
 
 def gain_of(fleet, access, compute_s):
-    """How many times shorter a round is at the same mean 1/q if it is priced by what is in force."""
+    """How many times shorter a round is at the same mean 1/q if priced by what is in force."""
     aware = System(link=PAPER_UPLINK, access=access, compute_s=compute_s)
     unaware = replace(aware, access=TDMA(), compute_s=float(np.mean(compute_s)))
     return length_s(unaware, fleet, aware) / length_s(aware, fleet, aware)
