@@ -76,6 +76,14 @@ def test_the_clock_of_slower_devices_is_that_of_a_run_with_them(folder, tmp_path
         assert found.column("airtime_s") == pytest.approx(simulated_s(log, factor), rel=1e-14)
 
 
+def test_blocks_are_timed_again_as_a_run_times_them(tmp_path):
+    access = {"access": "ofdma", "blocks": 12}
+    run(scenario(computation_s=OWN, **access), tmp_path / "here")
+    there = run(scenario(computation_s=[2.0 * c for c in OWN], **access), tmp_path / "there")
+    found = slowed(read_run(tmp_path / "here"), 2.0)
+    assert found.column("airtime_s").tolist() == there.column("airtime_s").tolist()
+
+
 def test_times_asks_what_if_devices_were_slower(folder):
     def seconds(*options):
         asked = [str(folder), "--targets", "0.2", "--patience", "1", "--json", *options]

@@ -31,7 +31,7 @@ def slowed(log: RunLog, factor: float) -> RunLog:
     access = make_access(
         uplink["access"],
         blocks=uplink["blocks"],
-        unit_s=log.manifest["update_bits"] / uplink["bandwidth_hz"],
+        unit_s=log.manifest.get("unit_s"),
     )
     members = zip(log.lists("upload_s"), log.lists("ready_s"), strict=True)
     uploads_s = [access.uploads_s(np.array(u), factor * np.array(r)) for u, r in members]

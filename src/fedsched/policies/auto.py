@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError
+from fedsched.policies.averages import average, averaged, started
 from fedsched.policies.base import AbstractPolicy, PolicyState, nobody
 from fedsched.policies.budgets import AbstractBudget, AveragePower, Energy
 from fedsched.policies.designs import Pivotal
@@ -41,7 +42,6 @@ _MOST_SHARE_OF_OTHERS = 1e6
 _FIRST_CREDIT = {"average": 10.0, "strict": 1.0}  # rounds of its budget that a device begins with
 _MOST_CREDIT = 60.0  # rounds of its budget that a device may save up
 _RESERVE, _RESERVE_ROUNDS = 30.0, 100.0  # what it aims to have saved, and how fast
-_MOST_RATIO = 10.0  # of one round's airtime to the average
 _CUTS = 3  # passes over powers that an account cuts
 _ITERATIONS = 100  # of the first round's fixed point, each half way in the logarithm
 
@@ -126,7 +126,7 @@ class Auto(AbstractPolicy):
         """The price of a second, by the averages of a state."""
         if self.fixed_lam is not None:
             return self.fixed_lam
-        inverse, airtime_s = _average(state["inverse"]), _average(state["airtime_s"])
+        inverse, airtime_s = average(state["inverse"]), average(state["airtime_s"])
         return _price_of_time(self._kappa(devices), inverse, self._compute_s, airtime_s)
 
     def decide(self, observed: Observation, state: PolicyState) -> tuple[Decision, PolicyState]:
@@ -186,7 +186,7 @@ class Auto(AbstractPolicy):
     def _prices(self, state: PolicyState, lam: float) -> Queues:
         """The price of a unit of each budget, by the name of the budget."""
         time = lam * np.exp(state["device_airtime_s"])  # what the time of each device costs
-        round_s = self._compute_s + _average(state["airtime_s"])
+        round_s = self._compute_s + average(state["airtime_s"])
         return {
             each.name: _known(state[f"share.{each.name}"] * time / each.allowance(round_s))
             for each in self.system.budgets
@@ -212,9 +212,9 @@ class Auto(AbstractPolicy):
         begun["device_airtime_s"][new] = np.log((q * airtime_s)[new])
         if np.isnan(state["inverse"]).any():
             whole = devices * float((share**2).sum()) / weight[new].sum()
-            begun["inverse"] = _started(float((weight * factor / q)[new].sum()) * whole)
-            begun["airtime_s"] = _started(self._mean_s(airtime_s, np.where(new, q, 0.0)))
-        round_s = self._compute_s + _average(begun["airtime_s"])
+            begun["inverse"] = started(float((weight * factor / q)[new].sum()) * whole)
+            begun["airtime_s"] = started(self._mean_s(airtime_s, np.where(new, q, 0.0)))
+        round_s = self._compute_s + average(begun["airtime_s"])
         for budget in self.system.budgets:
             credit = _FIRST_CREDIT[self.budget_mode] * budget.rounds(round_s)
             for name, value in (("credit", credit), ("share", first[budget.name][new])):
@@ -259,7 +259,7 @@ class Auto(AbstractPolicy):
         rounds = float(state["rounds"]) + 1.0
         rate = 1.0 / min(rounds + 1.0, _WINDOW)
         step = max(_STEP, _FIRST_STEP / (1.0 + rounds / 10.0))
-        round_s = self._compute_s + _average(state["airtime_s"])
+        round_s = self._compute_s + average(state["airtime_s"])
         after = dict(state)
         for budget in self.system.budgets:
             usual = budget.rounds(round_s)
@@ -277,8 +277,8 @@ class Auto(AbstractPolicy):
         )
         whole = float(weight.sum()) / float(weight[part].sum())
         inverse = float(((weight * factor)[part] / q[part]).sum()) * whole
-        after["inverse"] = _averaged(state["inverse"], inverse, rate)
-        after["airtime_s"] = _averaged(state["airtime_s"], self._mean_s(plan.upload_s, q), rate)
+        after["inverse"] = averaged(state["inverse"], inverse, rate)
+        after["airtime_s"] = averaged(state["airtime_s"], self._mean_s(plan.upload_s, q), rate)
         after["rounds"] = np.asarray(rounds)
         return after
 
@@ -292,7 +292,7 @@ class Auto(AbstractPolicy):
             most = _MOST_CREDIT * budget.rounds(
                 round_s
                 if np.isnan(state["airtime_s"]).any()
-                else self._compute_s + _average(state["airtime_s"])
+                else self._compute_s + average(state["airtime_s"])
             )
             after[f"credit.{budget.name}"] = np.minimum(
                 np.maximum(saved - spent, 0.0) + budget.rounds(round_s), most
@@ -315,25 +315,6 @@ def _over(amount: PerDevice | float, probability: PerDevice) -> PerDevice:
     most: PerDevice = np.full(len(probability), np.inf)
     np.divide(amount, probability, out=most, where=probability > 0.0)
     return most
-
-
-def _started(value: float) -> NDArray[np.float64]:
-    return np.array([np.log(value), 1.0])
-
-
-def _averaged(average: NDArray[np.float64], value: float, rate: float) -> NDArray[np.float64]:
-    """A running average after one more value: the mean logarithm, and the mean ratio to it.
-
-    A world that changes a thousandfold moves the logarithm by seven, so that it is forgotten as
-    soon as any other; the ratio makes the average that of the values, not of their logarithms.
-    """
-    ratio = min(value / float(np.exp(average[0])), _MOST_RATIO)
-    now = np.array([np.log(value), ratio])
-    return average + rate * (now - average)
-
-
-def _average(average: NDArray[np.float64]) -> float:
-    return float(np.exp(average[0]) * average[1])
 
 
 def _price_of_time(kappa: float, inverse: float, compute_s: float, airtime_s: float) -> float:

@@ -50,10 +50,11 @@ def first_entries(budgets: Sequence[AbstractBudget], devices: int) -> dict[str, 
 
 def entered(entries: Entries, done: ScheduledRound) -> dict[str, NDArray[Any]]:
     """The entries with one more round."""
-    changed = {}
+    changed: dict[str, NDArray[Any]] = {}
     for name, spent in done.spent.items():
         changed[f"spent.{name}"] = entries.get(f"spent.{name}", 0.0) + spent
-        changed[f"allowed.{name}"] = entries.get(f"allowed.{name}", 0.0) + done.allowed[name]
+        allowed = entries.get(f"allowed.{name}", 0.0) + done.allowed[name]
+        changed[f"allowed.{name}"] = np.asarray(allowed)
     return {**entries, **changed}
 
 

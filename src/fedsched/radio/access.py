@@ -24,6 +24,7 @@ __all__ = [
     "OFDMA",
     "TDMA",
     "AbstractAccess",
+    "AbstractOFDMA",
     "EqualOFDMA",
     "Parallel",
     "make_access",

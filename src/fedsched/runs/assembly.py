@@ -25,7 +25,7 @@ from fedsched.policies import (
     policy_info,
 )
 from fedsched.radio import AbstractChannel, Trace, make_channel
-from fedsched.radio.access import AbstractAccess, make_access
+from fedsched.radio.access import AbstractAccess, AbstractOFDMA, make_access
 from fedsched.radio.units import Quantity
 from fedsched.rounds import Air, Training, scheduled_rounds
 from fedsched.runs.scenario import Scenario
@@ -112,7 +112,8 @@ def _update_bits(scenario: Scenario, parameters: int) -> float:
 def access_of(scenario: Scenario, uplink: AbstractLink) -> AbstractAccess:
     """How the cohorts of a scenario share its link."""
     section = scenario.uplink
-    unit_s = uplink.bits / uplink.bandwidth_hz if isinstance(uplink, Uplink) else uplink.nominal_s
+    # How measured rates would change with the whole power on fewer blocks nobody knows.
+    unit_s = uplink.bits / uplink.bandwidth_hz if isinstance(uplink, Uplink) else None
     return make_access(section.access, blocks=section.blocks, unit_s=unit_s)
 
 
@@ -282,6 +283,7 @@ def about_run(scenario: Scenario, channel: AbstractChannel, uplink: AbstractLink
     """What a manifest says of a run besides its scenario."""
     return {
         "update_bits": uplink.bits,
+        **_about_blocks(access_of(scenario, uplink)),
         "budgets": [
             {
                 "name": each.name,
@@ -299,6 +301,11 @@ def about_run(scenario: Scenario, channel: AbstractChannel, uplink: AbstractLink
         or sending_of(scenario).biased,
         **about_trace(channel),
     }
+
+
+def _about_blocks(access: AbstractAccess) -> dict[str, Any]:
+    """What a manifest keeps of an access with blocks, to time its rounds again."""
+    return {"unit_s": access.unit_s} if isinstance(access, AbstractOFDMA) else {}
 
 
 def about_trace(channel: AbstractChannel) -> dict[str, Any]:
