@@ -92,9 +92,7 @@ class RunningMean:
     @property
     def in_words(self) -> str:
         """When a target is reached, to follow these words."""
-        return (
-            f"when the mean of the measurements of the last {self.rounds} rounds is at or above it"
-        )
+        return f"when the mean of the measurements of the last {self.rounds} rounds has reached it"
 
     def levels(self, curve: Curve) -> Curve:
         """The mean of each measurement and those within the window before it."""
