@@ -26,7 +26,7 @@ PARTS = ("runs", "designs")
 RUNS = [folder for part in PARTS for folder in sorted((PLACE / part).glob("*"))]
 PAPER = make_scale("paper", None)
 ROUNDS = 200  # of each schedule made again
-MOST_BYTES = 20_000_000
+MOST_BYTES = 30_000_000
 EIGHT = (0.6, 0.65, 0.7, 0.73, 0.75, 0.76, 0.77, 0.775)
 LOSS = {"targets": (0.5,), "measure": TRAINING_LOSS}
 

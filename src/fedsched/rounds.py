@@ -177,7 +177,7 @@ def schedule_round(
     ready_s = air.computation.ready_s(member, len(gain), stream(air.seed, "computation", t))
     upload_s, arrived, memory = _sent(air, gain, known, decision, t)
     uploads_s = air.access.uploads_s(upload_s, ready_s)
-    round_s = air.computation.common_s + feedback_s + uploads_s
+    round_s = air.computation.common_s + decision.wait_s + feedback_s + uploads_s
     plan, q = decision.plan, decision.probability
     done = ScheduledRound(
         round=t,

@@ -143,6 +143,7 @@ class Decision:
     probability: PerDevice  # q, that the device takes part; 0 if unreachable, or not chosen
     cohort: Cohort
     draw_probability: PerDevice | None = None  # omega, of one draw; None where nothing is drawn
+    wait_s: float = 0.0  # until the round begins, where a budget of a second asks for it
     residual: float = 0.0  # largest optimality residual of the round's problem; 0: closed form
     # Whether ``probability`` is only the 0 or 1 of a choice: 1/q then means nothing.
     deterministic: bool = False
@@ -236,8 +237,8 @@ class ScheduledRound:
 
     @property
     def airtime_s(self) -> float:
-        """Seconds of the answers in turn, then until the last upload has arrived."""
-        return self.feedback_s + self.uploads_s
+        """Seconds of the wait, of the answers in turn, and until the last upload has arrived."""
+        return self.decision.wait_s + self.feedback_s + self.uploads_s
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

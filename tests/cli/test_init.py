@@ -29,7 +29,7 @@ def test_it_runs(fedsched, tmp_path):
     assert code == 0, err
     # A fleet that has changed is another run.
     fleet = tmp_path / "fleet.csv"
-    fleet.write_text(fleet.read_text().replace(",40\n", ",41\n"))
+    fleet.write_text(fleet.read_text().replace("40,40", "40,41"))
     code, _, err = fedsched(
         "run", scenario, "--out", tmp_path / "run", "--workers", 1, "--set", "run.rounds=3"
     )

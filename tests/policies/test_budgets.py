@@ -90,7 +90,7 @@ def test_auto_never_spends_more_than_its_credit_and_what_came_in(link, budgets, 
     state, held = policy.init(20), {}
     for t, gain in enumerate(channel(link)):
         decision, state = policy.decide(observed(gain, t), state)
-        round_s = world.round_s(decision.plan, decision.cohort)
+        round_s = world.round_s(decision.plan, decision.cohort) + decision.wait_s
         for each in budgets:
             spent = each.spent(decision.plan, decision.probability)
             if t == 0:  # what it began with: rounds of its budget
@@ -98,8 +98,23 @@ def test_auto_never_spends_more_than_its_credit_and_what_came_in(link, budgets, 
                 held[each.name] = after + spent - each.allowance(round_s)
                 if each.per == "round":
                     np.testing.assert_allclose(held[each.name], credit * each.limit)
-            assert np.all(spent <= held[each.name] * (1.0 + 1e-12))
-            held[each.name] += each.allowance(round_s) - spent
+            came_in = each.allowance(round_s)
+            assert np.all(spent <= (held[each.name] + came_in) * (1.0 + 1e-12))
+            if decision.wait_s == 0.0:  # what comes in during the round is for the next one
+                assert np.all(spent <= held[each.name] * (1.0 + 1e-12))
+            held[each.name] += came_in - spent
+
+
+def test_where_time_is_the_limit_the_server_waits_until_all_can_afford_to_take_part():
+    world = System(link=RATES, budgets=(Traffic(50.0, per="second"),))
+    clock_s, sent, uploads = 0.0, np.zeros(20), 0
+    for decision in played(Auto(system=world), channel(RATES, rounds=400)):
+        clock_s += world.round_s(decision.plan, decision.cohort) + decision.wait_s
+        sent += world.budgets[0].spent(decision.plan, decision.probability)
+        uploads += decision.cohort.size
+        assert decision.probability.min() >= 0.999 * 0.05 / 2.0  # p / weight_limit
+    assert uploads > 100
+    assert 0.5 < np.max(sent / clock_s / 50.0) <= 1.05
 
 
 @pytest.mark.parametrize("name", ["energy", "bytes", "participation"])

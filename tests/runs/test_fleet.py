@@ -16,10 +16,10 @@ from fedsched.runs.scenario_file import load_scenario
 RUN = {"run": {"rounds": 5, "seed": 1}}
 GOOD = """\
 # three phones
-name,max_power_dbm,budget_w,samples
-anna,30,0.1,50
-ben,20,0.1,60
-cleo,10,0.1,70
+name,max_power_dbm,budget_w,steps_per_s,samples,battery_j,duty_cycle
+anna,30,0.1,40,50,100,0.5
+ben,20,0.1,20,60,200,0.25
+cleo,10,0.1,10,70,300,0.125
 """
 
 
@@ -29,10 +29,13 @@ def scenario(path, **sections):
 
 def test_columns_are_fields_with_a_number_for_each_device(tmp_path):
     (tmp_path / "fleet.csv").write_text(GOOD)
-    found = scenario(tmp_path / "fleet.csv")
+    found = scenario(tmp_path / "fleet.csv", training={"steps": 20})
     assert found.uplink.max_power_w == pytest.approx((1.0, 0.1, 0.01))
     assert found.uplink.budget_w == 0.1  # the same for all
+    assert found.uplink.computation_s == (0.5, 1.0, 2.0)  # 20 steps at 40, 20 and 10 a second
     assert found.data.samples == (50, 60, 70)
+    assert found.budgets.battery_j == (100.0, 200.0, 300.0)
+    assert found.budgets.duty_cycle == (0.5, 0.25, 0.125)
     assert found.channel.devices == 3
 
 
@@ -88,10 +91,12 @@ BAD = {
     "budget_w\nlots\n": "budget_w must be a positive finite number, got lots",
     "samples\n5.5\n": "samples must be a whole number of at least 1, got 5.5",
     "max_power_dbm\n200\n": "max_power_dbm must be a number from -60 to 60, got 200",
+    "duty_cycle\n1.5\n": "duty_cycle must be a number above 0 to 1, got 1.5",
     "max_power_w,max_power_dbm\n1,30\n": "columns 'max_power_w' and 'max_power_dbm' say the same",
     "samples,samples\n1,2\n": "columns 'samples' and 'samples' say the same",
     "samples,budget_w\n1\n": "device 1: it has 1 values and the header names 2 columns",
     "samples;budget_w\n1;2\n": "column: 'samples;budget_w' is not known",
+    "energy_j,battery_j\n1,2\n": "budgets.energy_j and budgets.battery_j limit the same",
 }
 
 

@@ -109,12 +109,12 @@ def _scenario(preset: Preset, folder: str, fleet: bool) -> str:
 
 
 def _fleet(preset: Preset) -> str:
-    """Devices of two kinds, with peaks and budgets 3 dB apart, and data of several sizes."""
-    rows = ["name,max_power_dbm,budget_w,samples"]
+    """Devices of three kinds: peaks and budgets 3 dB apart, and computers of different speeds."""
+    rows = ["name,max_power_dbm,budget_w,steps_per_s,samples"]
     for device in range(_DEVICES):
         kind = device % 3
         dbm = preset.max_power_dbm - 3.0 * (kind == 2)
         budget_w = preset.budget_w * (1.0, 1.0, 0.5)[kind]
-        samples = 40 + 10 * (device % 5)
-        rows.append(f"device-{device},{dbm:g},{float(np.round(budget_w, 6))!r},{samples}")
+        speed, samples = (40, 20, 10)[kind], 40 + 10 * (device % 5)
+        rows.append(f"device-{device},{dbm:g},{float(np.round(budget_w, 6))!r},{speed},{samples}")
     return "\n".join([*rows, ""])

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError
+from fedsched.policies.accounts import affordable, held, paid, wait_s
 from fedsched.policies.averages import average, averaged, started
 from fedsched.policies.base import AbstractPolicy, PolicyState, nobody
 from fedsched.policies.budgets import AbstractBudget, AveragePower, Energy
@@ -73,7 +74,8 @@ class Auto(AbstractPolicy):
     any T rounds the mean of q u is at most :math:`\bar u (1 + \text{credit} / T)`, however wrong
     the prices are. Where power would overdraw the account, less is sent; where another budget
     would, q is lower, even below the floor of ``weight_limit``: a budget is kept, and the update
-    of a device that can seldom take part counts for more.
+    of a device that can seldom take part counts for more. For limits of a second the server waits
+    until all devices in reach can afford that floor.
 
     Attributes:
         system: what is scheduled.
@@ -136,7 +138,7 @@ class Auto(AbstractPolicy):
         reachable, known = reachable_gains(gain)
         if len(known) == 0:
             decision = nobody(devices)
-            return decision, self._accounts(state, decision)
+            return decision, self._paid(state, decision)
         share, sizes = self.system.shares(devices), observed.sizes
         common = 1.0 if sizes is None else float(sizes.factor[sizes.best])
         state = self._begun(gain, reachable, share, state, common)
@@ -154,17 +156,16 @@ class Auto(AbstractPolicy):
             plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)), like=plan)
             q = _priced(pricing, plan, prices, sent, floor)
         plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)), like=plan)
-        for budget in self.system.budgets:
-            if budget.name != AveragePower.name:
-                held = state[f"credit.{budget.name}"] * budget.limit
-                q = np.minimum(q, np.where(reachable, held / budget.use(plan), 0.0))
+        wait = wait_s(self.system.budgets, state, plan, floor)
+        q = affordable(self.system.budgets, state, plan, q, wait)
         decision = Decision(
             plan=plan,
             probability=q,
+            wait_s=wait,
             cohort=Pivotal().draw(q, None, share, observed.luck.stream("sampling")),
         )
         averages = self._averages(state, decision, weight, offer.factor)
-        return decision, self._accounts(averages, decision)
+        return decision, self._paid(averages, decision)
 
     @property
     def _compute_s(self) -> float:
@@ -181,7 +182,7 @@ class Auto(AbstractPolicy):
     def _held_w(self, state: PolicyState) -> PerDevice | float:
         """The power that accounts hold for this round."""
         power = self.system.power
-        return np.inf if power is None else state[f"credit.{power.name}"] * power.limit
+        return np.inf if power is None else held(state, power)
 
     def _prices(self, state: PolicyState, lam: float) -> Queues:
         """The price of a unit of each budget, by the name of the budget."""
@@ -278,26 +279,18 @@ class Auto(AbstractPolicy):
         whole = float(weight.sum()) / float(weight[part].sum())
         inverse = float(((weight * factor)[part] / q[part]).sum()) * whole
         after["inverse"] = averaged(state["inverse"], inverse, rate)
-        after["airtime_s"] = averaged(state["airtime_s"], self._mean_s(plan.upload_s, q), rate)
+        mean_s = self._mean_s(plan.upload_s, q) + decision.wait_s
+        after["airtime_s"] = averaged(state["airtime_s"], mean_s, rate)
         after["rounds"] = np.asarray(rounds)
         return after
 
-    def _accounts(self, state: PolicyState, decision: Decision) -> PolicyState:
-        """The accounts after a round: what was spent goes, what the round allows comes."""
-        round_s = self.system.round_s(decision.plan, decision.cohort)
-        after = dict(state)
-        for budget in self.system.budgets:
-            saved = state[f"credit.{budget.name}"]
-            spent = budget.spent(decision.plan, decision.probability) / budget.limit
-            most = _MOST_CREDIT * budget.rounds(
-                round_s
-                if np.isnan(state["airtime_s"]).any()
-                else self._compute_s + average(state["airtime_s"])
-            )
-            after[f"credit.{budget.name}"] = np.minimum(
-                np.maximum(saved - spent, 0.0) + budget.rounds(round_s), most
-            )
-        return after
+    def _paid(self, state: PolicyState, decision: Decision) -> PolicyState:
+        """The state with its accounts after a round."""
+        round_s = self.system.round_s(decision.plan, decision.cohort) + decision.wait_s
+        met = not np.isnan(state["airtime_s"]).any()
+        usual_s = self._compute_s + average(state["airtime_s"]) if met else round_s
+        most = {each.name: _MOST_CREDIT * each.rounds(usual_s) for each in self.system.budgets}
+        return paid(self.system.budgets, state, decision, round_s, most)
 
     @staticmethod
     def _bounded(budget: AbstractBudget, share: PerDevice) -> PerDevice:

@@ -191,7 +191,8 @@ class Energy(AbstractBudget):
 
     def use(self, plan: Plan) -> PerDevice:
         """Joules of one round in which a device takes part."""
-        return (plan.power_w + self.circuit_w) * plan.upload_s + self.compute_j
+        on_air_s = np.where(np.isfinite(plan.upload_s), plan.upload_s, 0.0)  # 0: out of reach
+        return (plan.power_w + self.circuit_w) * on_air_s + self.compute_j
 
     def tariff(self, price: PerDevice) -> Tariff:
         """A joule has the price, and a second that of the circuit's joules."""

@@ -46,6 +46,7 @@ class Preset:
         fixed_gain_db: antennas less walls and cables.
         inner_m: how near devices are at most.
         outer_m: radius of the cell.
+        duty_cycle: the share of the time that a device may be on air, where a rule says so.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Preset:
     fixed_gain_db: float
     inner_m: float
     outer_m: float
+    duty_cycle: float | None = None
 
     @property
     def bandwidth_hz(self) -> float:
@@ -147,7 +149,7 @@ _LORAWAN = Preset(
     " Semtech SX1276 (noise figure, SNR limits); Petajajarvi et al., ITST 2015 (path loss)",
     band_hz=125e3, efficiency=0.15, noise_figure_db=6.0, max_power_dbm=14.0,
     loss_db=128.95, reference_m=1000.0, exponent=2.32, shadowing_db=7.8, fixed_gain_db=0.0,
-    inner_m=50.0, outer_m=2000.0,
+    inner_m=50.0, outer_m=2000.0, duty_cycle=0.01,
 )  # fmt: skip
 _5G = Preset(
     name="5g",

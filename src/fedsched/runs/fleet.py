@@ -32,9 +32,14 @@ __all__ = [
 ]
 
 Each: TypeAlias = float | tuple[float, ...]  # one number for all devices, or one for each
+
 FLEET_SUFFIXES = (".csv", ".parquet")
 Table: TypeAlias = Mapping[str, Any]
 _NAME = "name"
+_BUDGETS = (
+    "energy_j", "energy_j_per_day", "battery_j", "airtime_s", "duty_cycle", "bytes",
+    "bytes_per_day", "participation",
+)  # fmt: skip
 _DBM = (-60.0, 60.0)  # a nanowatt and a kilowatt: beyond, it is no power in dBm
 
 
@@ -58,20 +63,39 @@ class Column:
     """A column: the field it fills, and how."""
 
     field: str
-    convert: Callable[[float], float] = float
+    convert: Callable[[float, Table], float] = lambda number, _: number
     least: float = 0.0
     most: float = np.inf
     zero: bool = False  # whether the least itself is allowed
     whole: bool = False
 
 
+def _seconds(steps_per_s: float, scenario: Table) -> float:
+    return float(scenario.get("training", {}).get("steps", 10)) / steps_per_s
+
+
+def _watts(dbm: float, scenario: Table) -> float:
+    del scenario
+    return dbm_to_w(dbm)
+
+
 COLUMNS: Mapping[str, Column] = MappingProxyType(
     {
         "max_power_w": Column("uplink.max_power_w"),
-        "max_power_dbm": Column("uplink.max_power_w", dbm_to_w, *_DBM, zero=True),
+        "max_power_dbm": Column("uplink.max_power_w", _watts, *_DBM, zero=True),
         "budget_w": Column("uplink.budget_w"),
-        "budget_dbm": Column("uplink.budget_w", dbm_to_w, *_DBM, zero=True),
+        "budget_dbm": Column("uplink.budget_w", _watts, *_DBM, zero=True),
+        "compute_s": Column("uplink.computation_s", zero=True),
+        "steps_per_s": Column("uplink.computation_s", _seconds),
         "samples": Column("data.samples", whole=True),
+        "circuit_w": Column("budgets.circuit_w", zero=True),
+        "compute_j": Column("budgets.compute_j", zero=True),
+        **{
+            name: Column(
+                f"budgets.{name}", most=1.0 if name in ("duty_cycle", "participation") else np.inf
+            )
+            for name in _BUDGETS
+        },
     }
 )
 
@@ -229,7 +253,7 @@ def with_fleet(table: Table) -> Table:
                 f"{section}.{field} is set, and so is the column {name!r} of the fleet "
                 f"{fleet['file']}; leave out one"
             )
-        given[field] = _field_value(COLUMNS[name], numbers)
+        given[field] = _field_value(COLUMNS[name], numbers, filled)
     channel = filled.setdefault("channel", {})
     if isinstance(channel, dict) and channel.setdefault("devices", devices) != devices:
         raise InputError(
@@ -239,7 +263,7 @@ def with_fleet(table: Table) -> Table:
     return {**filled, "fleet": {"file": fleet["file"], "sha256": sha256}}
 
 
-def _field_value(column: Column, numbers: NDArray[np.float64]) -> Any:
-    values = [column.convert(float(number)) for number in numbers]
+def _field_value(column: Column, numbers: NDArray[np.float64], scenario: Table) -> Any:
+    values = [column.convert(float(number), scenario) for number in numbers]
     values = [int(value) for value in values] if column.whole else values
     return values[0] if len(set(values)) == 1 else values

@@ -30,6 +30,10 @@ def with_preset(table: Mapping[str, Any]) -> Mapping[str, Any]:
             )
         return table
     preset = find_preset(name, "uplink.preset")
+    budgets = table.get("budgets", {})
+    airtime = isinstance(budgets, Mapping) and not {"airtime_s", "duty_cycle"} & budgets.keys()
+    if preset.duty_cycle is not None and airtime:
+        table = {**table, "budgets": {"duty_cycle": preset.duty_cycle, **budgets}}
     return {
         **table,
         "uplink": {**preset.uplink(), **uplink},
