@@ -76,6 +76,7 @@ def test_constants_and_pairs_are_those_of_the_summary(grid):
             "best_accuracy",
             "upload_bits",
             "omega",
+            "budgets",
         ):
             assert part[key] == row[key]
         assert (part["baseline"] is None) == (row["speedup"] is None)

@@ -6,6 +6,7 @@ import numpy as np
 
 from fedsched.analysis.arrival import ACCURACY
 from fedsched.analysis.sent import mean_omega, upload_bits
+from fedsched.analysis.used import budget_uses
 from fedsched.runs.manifest import common_computation_s
 from fedsched.runs.runlog import RunLog
 
@@ -31,20 +32,11 @@ def comparison_row(log: RunLog, target: float) -> dict[str, Any]:
         "feedback_s_per_round": float(log.column("feedback_s").mean()),
         "devices_per_round": len(devices) / log.rounds,
         "worst_mean_power_w": float(log.column("worst_power_w")[-1]),
-        "budgets": _budgets(log),
+        "budgets": budget_uses([log]),
         "jain_fairness": _jain(count),
         "mean_inverse_probability": None if np.isnan(inverse).all() else float(np.nanmean(inverse)),
         "final_accuracy": float(log.column("test_accuracy")[-1]),
     }
-
-
-def _budgets(log: RunLog) -> list[dict[str, Any]]:
-    """Every budget with the share of its limit that the worst device used."""
-    declared = log.manifest.get("budgets", [])
-    if not (declared and log.has("worst_use")):
-        return []
-    shares = log.lists("worst_use")[-1]
-    return [{**each, "worst_use": share} for each, share in zip(declared, shares, strict=False)]
 
 
 def _devices(log: RunLog) -> int:

@@ -11,6 +11,7 @@ from fedsched.analysis.arrival import ACCURACY, IN_A_ROW, ArrivalProtocol, Measu
 from fedsched.analysis.curves import curve_of
 from fedsched.analysis.sent import mean_omega, upload_bits
 from fedsched.analysis.speedup import Speedup, speedup
+from fedsched.analysis.used import budget_uses
 from fedsched.runs.runlog import RunLog
 
 __all__ = ["Group", "baseline_of", "group_runs", "mean_reach", "paired_speedup", "summary_rows"]
@@ -215,6 +216,7 @@ def summary_rows(
                 ),
                 "upload_bits": upload_bits(group.logs),
                 "omega": mean_omega(group.logs),
+                "budgets": budget_uses(group.logs),
                 "airtime_s_per_round": fmean(log.column("airtime_s").mean() for log in group.logs),
                 "devices_per_round": fmean(
                     fmean(len(devices) for devices in log.lists("device")) for log in group.logs

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fedsched.analysis.arrival import ACCURACY, IN_A_ROW, ArrivalProtocol, Measure, Reach
 from fedsched.analysis.groups import Group, baseline_of, mean_reach, paired_speedup
 from fedsched.analysis.sent import mean_omega, upload_bits
 from fedsched.analysis.speedup import Speedup
+from fedsched.analysis.used import budget_uses
 from fedsched.errors import UnknownNameError
 
 __all__ = ["Row", "times_to_targets"]
@@ -25,6 +27,7 @@ class Row:
     sooner_overall: Speedup | None  # the geometric mean over the targets
     upload_bits: float | None = None  # mean over uploads
     omega: float | None = None  # what compression added; None without it
+    budgets: tuple[dict[str, Any], ...] = ()  # each with what the worst device used of its limit
 
 
 def times_to_targets(
@@ -83,6 +86,7 @@ def _row(
         against=None if base is None else base.choice,
         upload_bits=upload_bits(group.logs),
         omega=mean_omega(group.logs),
+        budgets=tuple(budget_uses(group.logs)),
         reached=tuple(mean_reach(group, goal, protocol, measure=measure) for goal in targets),
         sooner=tuple(sooner(goal) for goal in targets),
         sooner_overall=sooner(*targets),

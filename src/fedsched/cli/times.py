@@ -21,6 +21,7 @@ from fedsched.analysis.groups import group_runs
 from fedsched.analysis.speedup import Speedup
 from fedsched.analysis.times import Row, times_to_targets
 from fedsched.checks import positive_number
+from fedsched.cli.budgets import print_budgets
 from fedsched.cli.options import json_option
 from fedsched.cli.output import print_json, print_table
 from fedsched.errors import InputError
@@ -121,6 +122,8 @@ def _print(
     what = f"{what}{how}, computation {computation_s:g} s a round"
     names = [f"to {goal:g}" for goal in goals]
     overall = ["on average"] if len(goals) > 1 else []
+    if not markdown:
+        print_budgets([(row.configuration, row.budgets) for row in rows])
     for environment in dict.fromkeys(row.environment for row in rows):
         here = [row for row in rows if row.environment == environment]
         where = f"{environment}: " if environment else ""
@@ -229,6 +232,7 @@ def _plain(row: Row, computation_s: float) -> dict[str, Any]:
         "against": row.against,
         "upload_bits": row.upload_bits,
         "omega": row.omega,
+        "budgets": list(row.budgets),
         "seconds": [None if each is None else each.time_s(computation_s) for each in row.reached],
         "rounds": [None if each is None else each.rounds for each in row.reached],
         "sooner": [None if each is None else each.ratio for each in row.sooner],

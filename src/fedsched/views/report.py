@@ -178,6 +178,7 @@ def _group(
         "devices_per_round": row["devices_per_round"],
         "upload_bits": row["upload_bits"],
         "omega": row["omega"],
+        "budgets": row["budgets"],
         "best_accuracy": row["best_accuracy"],
         "budget_w": _number(uplink.get("budget_w")),
         "power": {

@@ -513,9 +513,16 @@ function cell(key, value, text, extra = {}) {
 function added(omega) {
   return omega === null ? [] : [" ", make("small", { "data-omega": omega }, `ω\u202f${omega.toPrecision(2)}`)];
 }
+function used(budgets) {
+  return budgets.map((budget) => {
+    const over = budget.worst_use > 1 + 1e-9, limit = `${budget.limit.toPrecision(3)} ${budget.unit} a ${budget.per}`;
+    return make("span", { class: over ? "over" : "", title: `worst device: ${budget.worst_use.toPrecision(4)} of ${limit}`, "data-budget": budget.name }, `${budget.name} ${fixed(100 * budget.worst_use, 0)} %${over ? " !" : ""}`);
+  });
+}
 function configurations(answers) {
-  const packed = groups.some((group) => group.omega !== null);
+  const packed = groups.some((group) => group.omega !== null), limited = groups.some((group) => group.budgets.length);
   byId("upload-head").hidden = !packed;
+  byId("budgets-head").hidden = !limited;
   const rows = groups.map((group, k) => {
     if (!here(k)) return null;
     const line = answers.lines[k], gain = answers.gains[k], time = line && clock(line, state.c);
@@ -530,6 +537,7 @@ function configurations(answers) {
       cell("airtime_s_per_round", group.airtime_s_per_round, `${group.airtime_s_per_round.toPrecision(3)} s${group.feedback_s_per_round ? ` (reports ${(1000 * group.feedback_s_per_round).toPrecision(2)} ms)` : ""}`),
       packed ? cell("upload_bits", group.upload_bits, group.upload_bits === null ? "–" : [bits(group.upload_bits), ...added(group.omega)]) : "",
       cell("devices_per_round", group.devices_per_round, group.devices_per_round.toFixed(2)),
+      limited ? cell("budgets", null, group.budgets.length ? used(group.budgets) : "–") : "",
       cell("best_accuracy", group.best_accuracy, group.best_accuracy.toFixed(4)),
       cell("seeds", group.runs.length, String(group.runs.length)));
     const first = answers.visible.length && line && shown(k) && answers.visible.every((other) => clock(other, state.c) >= time);
