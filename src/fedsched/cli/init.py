@@ -3,7 +3,8 @@
 import click
 import numpy as np
 
-from fedsched.cli.options import out_option
+from fedsched.cli.options import json_option, out_option
+from fedsched.cli.output import print_json
 from fedsched.errors import InputError
 from fedsched.files import atomic_path, output_folder
 from fedsched.radio.presets import Preset, find_preset
@@ -59,7 +60,8 @@ file = "fleet.csv"      # a row for each device
 @click.argument("preset", default="lte", metavar="[PRESET]")
 @click.option("--fleet", is_flag=True, help="Also write fleet.csv, with a row for each device.")
 @out_option("Folder for scenario.toml; made if need be.", required=True)
-def command(preset: str, fleet: bool, out: str) -> None:
+@json_option
+def command(preset: str, fleet: bool, out: str, as_json: bool) -> None:
     """Write a scenario for a link that exists, with comments, ready to run.
 
     PRESET is wifi, lte, 5g, nb-iot or lorawan.
@@ -77,6 +79,10 @@ def command(preset: str, fleet: bool, out: str) -> None:
     for name, text in files.items():
         with atomic_path(folder / name) as aside:
             aside.write_text(text, encoding="utf-8", newline="\n")
+    if as_json:
+        print_json({"wrote": [str(folder / name) for name in files]})
+        return
+    for name in files:
         click.echo(f"wrote {folder / name}")
     click.echo(f"next: fedsched run {folder / 'scenario.toml'} --out {folder / 'run'}")
 

@@ -65,9 +65,9 @@ def uses(entries: Entries, budgets: Sequence[AbstractBudget]) -> tuple[Use, ...]
         >>> from fedsched.policies.budgets import Participation
         >>> entries = {"spent.participation": np.array([1.0, 3.0]),
         ...            "allowed.participation": np.array([2.0, 2.0])}
-        >>> (use,) = uses(entries, [Participation(0.1)])
-        >>> use.device, use.share, round(use.mean, 6)
-        (1, 1.5, 0.15)
+        >>> (use,) = uses(entries, [Participation(0.5)])
+        >>> use.device, use.share, use.mean
+        (1, 1.5, 0.75)
     """
     found = []
     for each in budgets:
