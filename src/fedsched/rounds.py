@@ -14,12 +14,9 @@ from numpy.typing import NDArray
 
 from fedsched.clock import Computation
 from fedsched.errors import InputError
-from fedsched.learning.aggregation import (
-    AbstractAggregator,
-    WeightedSum,
-    running_mean,
-)
+from fedsched.learning.aggregation import AbstractAggregator, WeightedSum, running_mean
 from fedsched.learning.compression import Sending
+from fedsched.learning.course import begin_course, follow_course
 from fedsched.learning.losses import attempts, correction, first_attempts
 from fedsched.learning.notes import Notes, update_norm
 from fedsched.learning.pool import AbstractTrainingPool
@@ -191,6 +188,7 @@ def schedule_round(
         arrived=arrived,
         spent={each.name: each.spent(plan, q) for each in air.budgets},
         allowed={each.name: each.allowance(round_s) for each in air.budgets},
+        tuning=policy.tuning(policy_state),
     )
     state = replace(state, round=t + 1, channel=channel_state, policy=policy_state, memory=memory)
     return done, state
@@ -288,6 +286,7 @@ def train(
     current = start(air) if state is None else state
     memory = training.memory(air.channel.devices, len(parameters))
     memory |= first_entries(air.budgets, air.channel.devices)
+    memory |= begin_course(len(parameters)) if air.policy.follows_course else {}
     # A copy, so that the caller's state stays as it was: updates are remembered in place.
     memory |= {name: value.copy() for name, value in current.memory.items()}
     current = replace(current, memory=memory)
@@ -326,7 +325,8 @@ def train_round(
     kept = [place for place in range(cohort.size) if place not in rejected]
     tried = scheduled.cohort.device
     memory |= attempts(memory, tried, np.isin(tried, cohort.device[kept]))
-    policy_state = air.policy.observe(current.policy, notes.experience(cohort, kept))
+    course = follow_course(memory, parameters, t + 1)
+    policy_state = air.policy.observe(current.policy, notes.experience(cohort, kept, course))
     measured = parameters
     if training.average_rounds > 1:
         window = min(t + 1, training.average_rounds)

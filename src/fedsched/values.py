@@ -3,6 +3,7 @@
 channel -> Observation -> policy -> Decision (Plan, Cohort) -> training -> aggregation -> clock
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
@@ -178,6 +179,8 @@ class Experience:
     square_loss: NDArray[np.float64]  # mean of the squared losses of their samples
     norm: NDArray[np.float64]  # Euclidean norm of the update
     update: NDArray[np.float32] | None  # the updates themselves, for policies that need them
+    weight: NDArray[np.float64]  # of each update in the sum
+    course: float = math.nan  # of the model, for policies that follow it
 
     def with_losses(self) -> Self:
         """Of those devices alone whose loss is a finite number."""
@@ -190,6 +193,7 @@ class Experience:
             loss=self.loss[known],
             square_loss=self.square_loss[known],
             norm=self.norm[known],
+            weight=self.weight[known],
             update=None if self.update is None else self.update[known],
         )
 
@@ -215,6 +219,8 @@ class ScheduledRound:
     allowed: Mapping[str, float | PerDevice] = field(default_factory=dict)
     # Virtual queues before the round, by the name of their budget.
     queues: Mapping[str, PerDevice] = field(default_factory=dict)
+    # What the policy has set itself, by the names of columns of a run log.
+    tuning: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def cohort(self) -> Cohort:

@@ -60,6 +60,18 @@ def test_auto_schedules_where_no_policy_is_named(as_json):
     assert larger["devices_per_round"] > 2.0 * as_json(*TINY)["devices_per_round"]
 
 
+def test_the_object_tells_what_auto_has_set_itself_and_what_budgets_hold(as_json):
+    report = as_json(*TINY, "--computation-s", 0.5)
+    assert report["kappa"] == 6.0  # the number of devices
+    assert report["lam"] > 0.0
+    assert as_json(*TINY, "--computation-s", 0.5, "--kappa", 180)["kappa"] == 180.0
+    (budget,) = report["budgets"]
+    assert (budget["name"], budget["limit"], budget["per"]) == ("power", 1.0, "round")
+    assert budget["worst_use"] == pytest.approx(report["worst_mean_power_w"])
+    paper = as_json(*SMALL)
+    assert (paper["lam"], paper["kappa"]) == (100.0, None)
+
+
 def test_the_same_seed_gives_the_same_figures_and_another_others(as_json):
     one, same = (without_time(as_json(*SMALL)) for _ in range(2))
     assert one == same

@@ -199,6 +199,7 @@ def test_algorithm_2_remembers_the_updates_of_those_that_took_part():
         square_loss=np.ones(2),
         norm=np.ones(2),
         update=update,
+        weight=np.ones(2),
     )
     state = policy.observe(state, one)
     assert state["update"].tolist() == [[0, 0], [1, 0], [0, 0], [0, 1]]
@@ -208,5 +209,6 @@ def test_algorithm_2_remembers_the_updates_of_those_that_took_part():
         square_loss=np.empty(0),
         norm=np.empty(0),
         update=None,
+        weight=np.empty(0),
     )
     assert policy.observe(state, none) is state

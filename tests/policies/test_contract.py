@@ -58,8 +58,9 @@ def observe(policy, state, cohort, t):
     update = np.outer(value, np.linspace(1.0, 2.0, DIMENSION)).astype(np.float32)
     kept = update if Need.UPDATE in policy.needs and cohort.size else None
     seen = Experience(
-        device=cohort.device, loss=value, square_loss=value**2, norm=value, update=kept
-    )
+        device=cohort.device, loss=value, square_loss=value**2, norm=value, update=kept,
+        weight=cohort.weight,
+    )  # fmt: skip
     return policy.observe(state, seen)
 
 

@@ -21,7 +21,9 @@ def told(t, devices, device=(), value=()):
 def learned(device, loss):
     loss = np.array(loss, np.float64)
     device = np.array(device, np.int64)
-    return Experience(device=device, loss=loss, square_loss=loss**2, norm=loss, update=None)
+    return Experience(
+        device=device, loss=loss, square_loss=loss**2, norm=loss, update=None, weight=loss
+    )
 
 
 def members(policy, gain, state, feedback):
@@ -110,7 +112,7 @@ def test_the_utility_of_oort_is_samples_times_the_root_of_the_mean_squared_loss(
     policy = make_policy("oort", uplink=LINK, draws=2, data_weight=shares)
     seen = Experience(
         device=np.array([0, 2]), loss=np.array([2.0, 1.0]), square_loss=np.array([9.0, 1.0]),
-        norm=np.ones(2), update=None,
+        norm=np.ones(2), update=None, weight=np.ones(2),
     )  # fmt: skip
     utility = policy.observe(policy.init(3), seen)["utility"]
     # In units of the mean number of samples: 3 devices x share x root of the mean square.

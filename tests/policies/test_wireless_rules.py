@@ -164,7 +164,12 @@ def test_adaptive_sampling_learns_the_largest_update_of_each_device():
     def seen(state, device, norm):
         norm = np.array(norm)
         told = Experience(
-            device=np.array(device), loss=norm, square_loss=norm, norm=norm, update=None
+            device=np.array(device),
+            loss=norm,
+            square_loss=norm,
+            norm=norm,
+            update=None,
+            weight=norm,
         )
         return policy.observe(state, told)
 

@@ -111,6 +111,26 @@ def test_another_seed_changes_the_bits(finished, tmp_path):
 
 
 @pytest.mark.slow
+def test_what_auto_learns_survives_a_stop_and_is_logged(tmp_path):
+    scenario = scenario_from(table(policy={"kind": "auto"}, uplink={"computation_s": 0.1}))
+    whole = run(scenario, tmp_path / "whole")
+    run(scenario, stopped(tmp_path / "stopped", 13, scenario))
+    assert bits(tmp_path / "stopped") == bits(tmp_path / "whole")
+    kappa = whole.column("kappa")
+    assert np.all(kappa[:8] == 12.0)  # the number of devices, until something is known
+    assert np.all(kappa[8:16] != 12.0)
+    assert len(set(kappa)) == 3  # it changes where the rounds have doubled
+    inverse, airtime_s = (
+        whole.column(f"average_{name}") for name in ("inverse_probability", "airtime_s")
+    )
+    np.testing.assert_allclose(
+        whole.column("price_of_time"), (kappa + inverse) / (0.1 + airtime_s), rtol=1e-12
+    )
+    given = run(scenario_from(table(policy={"kind": "auto", "kappa": 7.0})), tmp_path / "given")
+    assert set(given.column("kappa")) == {7.0}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 3, 4, 5, 17, 29, 30])
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(finished, tmp_path, after):
     stopped(tmp_path, after)

@@ -172,9 +172,10 @@ def test_another_training_is_refused(trained, tmp_path, changes, field):
         run(scenario_from(table), tmp_path, training_of=trained)
 
 
-def test_a_policy_that_learns_from_training_is_refused(trained, tmp_path):
-    with pytest.raises(InputError, match="'oort' reads what devices report in training"):
-        run(scenario("oort"), tmp_path, training_of=trained)
+@pytest.mark.parametrize("policy", ["oort", "auto"])
+def test_a_policy_that_learns_from_training_is_refused(trained, tmp_path, policy):
+    with pytest.raises(InputError, match=f"'{policy}' learns from the training itself"):
+        run(scenario(policy), tmp_path, training_of=trained)
 
 
 def test_a_packed_copy_has_no_model_to_go_on_from(trained, tmp_path):

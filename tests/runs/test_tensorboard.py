@@ -85,6 +85,16 @@ def test_events_tell_what_the_log_tells(tmp_path, plain):
     assert not events_are_current(plain.folder)
 
 
+def test_events_tell_what_auto_has_set_itself(tmp_path):
+    table = {**SCENARIO.as_dict(), "policy": {"kind": "auto"}}
+    log = run(table, tmp_path, tensorboard=True)
+    found = events(tmp_path)
+    names = {"auto/lambda": "price_of_time", "auto/kappa": "kappa",
+             "auto/Q": "average_inverse_probability", "auto/tau": "average_airtime_s"}  # fmt: skip
+    for name, column in names.items():
+        np.testing.assert_array_equal(found[name][:, 1], log.column(column).astype(np.float32))
+
+
 @pytest.mark.slow
 def test_events_do_not_change_the_bits_of_a_run(tmp_path, plain):
     run(SCENARIO, tmp_path, tensorboard=True)

@@ -1,6 +1,6 @@
 """What a schedule amounts to: sums over rounds, kept while they go by."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,6 +39,7 @@ class ScheduleTally:
         self._devices = devices
         self._budgets = budgets
         self._entries = first_entries(budgets, devices)
+        self.tuning: Mapping[str, float] = {}  # what the policy has set itself by now
         self._power_sum = np.zeros(devices)
         self._selected = np.zeros(devices, dtype=np.int64)
         self._inverse_sum = 0.0
@@ -51,6 +52,7 @@ class ScheduleTally:
 
     def add(self, done: ScheduledRound) -> None:
         """Count one round."""
+        self.tuning = done.tuning
         q = done.decision.probability
         self._entries = entered(self._entries, done)
         self._power_sum += q * done.decision.power_w

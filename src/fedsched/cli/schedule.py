@@ -214,11 +214,13 @@ def _report(scenario: Scenario, air: Air, out: str | None) -> dict[str, Any]:
     """The figures of one schedule; an option that its policy does not read is None."""
     policy = scenario.policy
     reads = reads_of(policy.kind, policy.power)
-    names = ("design", "draws", "lam", "v")
+    names = ("design", "draws", "lam", "v", "kappa")
     options = {name: getattr(policy, name) if name in reads else None for name in names}
     began = time.perf_counter()
     label = f"{policy.kind}:{policy.design}" if options["design"] else policy.kind
     tally = _tally(air, scenario.run.rounds, label, out)
+    if tally.tuning:  # as it stands at the end
+        options |= {"lam": tally.tuning["price_of_time"], "kappa": tally.tuning["kappa"]}
     return {
         "policy": policy.kind,
         **options,

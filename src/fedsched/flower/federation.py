@@ -169,6 +169,7 @@ class Scheduler:
         device: NDArray[np.int64],
         losses: Sequence[float],
         updates: Sequence[Update],
+        weights: Sequence[float],
     ) -> FederationState:
         """Let a policy that learns from its cohorts learn.
 
@@ -178,6 +179,7 @@ class Scheduler:
             device: those whose updates arrived, each with its loss and its update.
             losses: may be NaN; such a device teaches nothing to a policy that learns losses.
             updates: in the same order.
+            weights: of the updates in the sum.
         """
         policy = self.policy_of(len(present))
         if not len(present):
@@ -188,6 +190,7 @@ class Scheduler:
             # Nodes report means, so the spread of losses within a node is not known.
             square_loss=np.array(losses) ** 2,
             norm=np.array([each.norm for each in updates]),
+            weight=np.array(weights),
             update=np.stack([each.flat() for each in updates])
             if Need.UPDATE in policy.needs and updates
             else None,

@@ -229,6 +229,7 @@ class Session:
             now.scheduled.cohort.device[[each.place for each in brought]],
             [each.loss for each in brought],
             [each.update for each in brought],
+            [each.weight for each in brought],
         )
         terms = [each.weight * each.loss for each in brought]
         self.now = replace(

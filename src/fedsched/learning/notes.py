@@ -45,13 +45,15 @@ class Notes:
         """The mean over those that were kept."""
         return float(np.mean([self._omega[place] for place in kept])) if kept else math.nan
 
-    def experience(self, cohort: Cohort, kept: list[int]) -> Experience:
+    def experience(self, cohort: Cohort, kept: list[int], course: float) -> Experience:
         """What a policy may learn of those that were kept."""
         return Experience(
             device=cohort.device[kept],
             loss=np.array(self.loss)[kept],
             square_loss=np.array(self._square_loss)[kept],
             norm=np.array(self._norm)[kept],
+            weight=cohort.weight[kept],
+            course=course,
             update=None
             if self._update is None or not kept
             else np.stack([self._update[place] for place in kept]),

@@ -24,10 +24,12 @@ from fedsched.policies.averages import average, averaged, started
 from fedsched.policies.base import AbstractPolicy, PolicyState, nobody
 from fedsched.policies.budgets import AbstractBudget, AveragePower, Energy
 from fedsched.policies.designs import Pivotal
+from fedsched.policies.kappa import KAPPA_STATE, begin_kappa, kappa_of, learn_kappa
+from fedsched.policies.least_cost import price_of_time, probability_of_least_cost, worth
 from fedsched.policies.pricing import Pricing, Queues, check_size
 from fedsched.policies.sizing import cheapest
 from fedsched.policies.system import System, reachable_gains
-from fedsched.values import Decision, Observation, PerDevice, Plan
+from fedsched.values import Decision, Experience, Observation, PerDevice, Plan
 
 __all__ = ["Auto"]
 
@@ -79,20 +81,22 @@ class Auto(AbstractPolicy):
 
     Attributes:
         system: what is scheduled.
-        kappa: of the law of rounds; N if None.
-        weight_limit: no update counts for more than this: q is at least p / weight_limit.
+        kappa: of the law of rounds; if None it is N at first, and is learnt from training.
+        weight_limit: no update counts for more than this: q is at least p / weight_limit. At 1
+            there is at least one device a round.
         budget_mode: "average": a credit of 10 rounds; "strict": of one round.
         fixed_lam: lambda itself, to compare; None: it tunes itself.
     """
 
     system: System
     kappa: float | None = None
-    weight_limit: float = 2.0
+    weight_limit: float = 1.0
     budget_mode: str = "average"
     fixed_lam: float | None = None
 
     name = "auto"
-    shared_state = frozenset({"inverse", "airtime_s", "rounds"})  # averages over all devices
+    # Averages over all devices.
+    shared_state = frozenset({"inverse", "airtime_s", "rounds"}) | KAPPA_STATE
 
     def __post_init__(self) -> None:
         for name in ("kappa", "fixed_lam"):
@@ -122,6 +126,29 @@ class Auto(AbstractPolicy):
             "inverse": np.full(2, np.nan),  # Q, as an average
             "airtime_s": np.full(2, np.nan),  # tau, as an average
             "rounds": np.zeros(()),
+            **begin_kappa(),
+        }
+
+    @property
+    def follows_course(self) -> bool:
+        """Where kappa is not given."""
+        return self.kappa is None
+
+    def observe(self, state: PolicyState, experience: Experience) -> PolicyState:
+        """Kappa, if it is not given."""
+        devices = len(state["device_airtime_s"])
+        return learn_kappa(state, experience, devices) if self.kappa is None else state
+
+    def tuning(self, state: PolicyState) -> dict[str, float]:
+        """Lambda, kappa, Q and tau, by which it chooses."""
+        if np.isnan(state["inverse"]).any():
+            return {}
+        devices = len(state["device_airtime_s"])
+        return {
+            "price_of_time": self.lam(state, devices),
+            "kappa": kappa_of(state, self.kappa, devices),
+            "average_inverse_probability": average(state["inverse"]),
+            "average_airtime_s": average(state["airtime_s"]),
         }
 
     def lam(self, state: PolicyState, devices: int) -> float:
@@ -129,7 +156,8 @@ class Auto(AbstractPolicy):
         if self.fixed_lam is not None:
             return self.fixed_lam
         inverse, airtime_s = average(state["inverse"]), average(state["airtime_s"])
-        return _price_of_time(self._kappa(devices), inverse, self._compute_s, airtime_s)
+        kappa = kappa_of(state, self.kappa, devices)
+        return price_of_time(kappa, inverse, self._compute_s, airtime_s)
 
     def decide(self, observed: Observation, state: PolicyState) -> tuple[Decision, PolicyState]:
         """Prices by the averages so far, then powers, probabilities and a cohort."""
@@ -146,7 +174,7 @@ class Auto(AbstractPolicy):
         floor = np.where(reachable, np.minimum(1.0, share / self.weight_limit), 0.0)
         pricing = Pricing(system=self.system, v=1.0, lam=self.lam(state, devices))
         prices = self._prices(state, pricing.lam)
-        offer = cheapest(pricing, gain, prices, sizes, partial(_worth, weight, floor))
+        offer = cheapest(pricing, gain, prices, sizes, partial(worth, weight, floor))
         plan, sent = offer.plan, weight * offer.factor
         wanted_w, held_w = plan.power_w, self._held_w(state)
         q = _priced(pricing, plan, prices, sent, floor)
@@ -175,9 +203,6 @@ class Auto(AbstractPolicy):
         """The expected length of a round besides the computation that all have in common."""
         access, late_s = self.system.access, self.system.late_s
         return access.expected_s(upload_s, late_s, probability)[0]
-
-    def _kappa(self, devices: int) -> float:
-        return float(devices) if self.kappa is None else self.kappa
 
     def _held_w(self, state: PolicyState) -> PerDevice | float:
         """The power that accounts hold for this round."""
@@ -235,8 +260,8 @@ class Auto(AbstractPolicy):
             upload_s = np.where(new, plan.upload_s, 0.0)
             inverse = float((weight / q)[new].sum())
             airtime_s = self._mean_s(plan.upload_s, np.where(new, q, 0.0))
-            kappa, round_s = self._kappa(devices), self._compute_s + airtime_s
-            lam = self.fixed_lam or _price_of_time(kappa, inverse, self._compute_s, airtime_s)
+            kappa, round_s = self.kappa or float(devices), self._compute_s + airtime_s
+            lam = self.fixed_lam or price_of_time(kappa, inverse, self._compute_s, airtime_s)
             pricing = Pricing(system=self.system, v=1.0, lam=lam)
             prices = {
                 each.name: share[each.name] * lam * q * upload_s / each.allowance(round_s)
@@ -310,27 +335,12 @@ def _over(amount: PerDevice | float, probability: PerDevice) -> PerDevice:
     return most
 
 
-def _price_of_time(kappa: float, inverse: float, compute_s: float, airtime_s: float) -> float:
-    return (kappa + inverse) / (compute_s + airtime_s)
-
-
 def _priced(
     pricing: Pricing, plan: Plan, prices: Queues, weight: PerDevice, floor: PerDevice
 ) -> PerDevice:
     """The probabilities at the prices of a plan."""
 
     def solve(price: PerDevice) -> PerDevice:
-        return _probability(weight, price, floor)
+        return probability_of_least_cost(weight, price, floor)
 
     return solve(pricing.settled(plan, prices, weight, solve))
-
-
-def _probability(weight: PerDevice, price: PerDevice, floor: PerDevice) -> PerDevice:
-    """The q that minimises weight / q + price q, at least the floor and at most 1."""
-    return np.clip(np.sqrt(weight / price), floor, 1.0)
-
-
-def _worth(weight: PerDevice, floor: PerDevice, factor: PerDevice, price: PerDevice) -> PerDevice:
-    """The least of weight (1 + omega) / q + price q."""
-    q = _probability(weight * factor, price, floor)
-    return weight * factor / q + price * q

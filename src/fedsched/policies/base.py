@@ -51,6 +51,16 @@ class AbstractPolicy(ABC):
         """Names of the state that belong to no single device; the others have a row for each."""
         return frozenset()
 
+    @property
+    def follows_course(self) -> bool:
+        """Whether its experience is to tell how the model moves (see ``learning.course``)."""
+        return False
+
+    def tuning(self, state: PolicyState) -> Mapping[str, float]:
+        """What it has set itself so far, by the names of columns of a run log."""
+        del state
+        return {}
+
     def ask(self, observed: Observation, state: PolicyState) -> Question:
         """What it wants to know of which devices before it decides; answers cost airtime."""
         del observed, state

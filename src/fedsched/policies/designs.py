@@ -190,7 +190,9 @@ class FixedSize(_Sized):
 class Pivotal(AbstractDesign):
     """Pivotal sampling on any sum: as many devices as q adds up to, rounded up or down.
 
-    The probabilities are those of independent coins, whose cohorts vary more in size.
+    The probabilities are those of independent coins, whose cohorts vary more in size. Devices of
+    like probability duel first. So a cohort has its share of likely and of unlikely devices, and
+    the sum of the weights 1/(N q) varies less from round to round.
     """
 
     def solve(self, price: PerDevice, weight: float | PerDevice, floor: float) -> Solution:
@@ -205,7 +207,13 @@ class Pivotal(AbstractDesign):
         self, probability: PerDevice, draw_probability: PerDevice | None, rng: np.random.Generator
     ) -> NDArray[np.int64]:
         """Those that are sure, and the winners of the duels of the others."""
-        return FixedSize(1).members(probability, draw_probability, rng)
+        del draw_probability
+        q = probability
+        sure = np.flatnonzero(q >= 1.0)
+        undecided = rng.permutation(np.flatnonzero((q > 0.0) & (q < 1.0)))
+        undecided = undecided[np.argsort(q[undecided], kind="stable")]
+        chosen = _pivotal(q[undecided], rng)
+        return np.sort(np.concatenate([sure, undecided[chosen]])).astype(np.int64)
 
 
 @final

@@ -50,9 +50,9 @@ def replay(
     source = Path(training_of)
     saved, trained = _trained(scenario, channel, source)
     air = air_of(scenario, channel, len(saved.parameters))
-    if air.policy.needs - {Need.GAIN}:
+    if air.policy.needs - {Need.GAIN} or air.policy.follows_course:
         raise InputError(
-            f"training_of: policy {air.policy.name!r} reads what devices report in training, which "
+            f"training_of: policy {air.policy.name!r} learns from the training itself, which "
             "is not in the log of another run; leave training_of out and train it"
         )
     if air.sizes is not None and len(air.sizes.bits) > 1:

@@ -75,11 +75,12 @@ class EventFollower:
         self._writer.flush()
 
     def _write(self, batch: Any) -> None:
-        for row in batch.select(["round", "device", *_SCALARS]).to_pylist():
+        scalars = {name: shown for name, shown in _SCALARS.items() if name in batch.schema.names}
+        for row in batch.select(["round", "device", *scalars]).to_pylist():
             step = row["round"]
             self._airtime_s += row["airtime_s"]
             clock_s = elapsed_s(self._airtime_s, step + 1, self._computation_s)
-            values = {name: row[column] for column, name in _SCALARS.items()}
+            values = {name: row[column] for column, name in scalars.items()}
             values["uplink/simulated_time_s"] = clock_s
             values["schedule/devices"] = len(row["device"])
             for name, value in values.items():
