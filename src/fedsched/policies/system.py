@@ -99,7 +99,8 @@ class System:
 
         NaN gains cannot send.
         """
-        upload_s = np.nan_to_num(self.link.airtime_s(gain, power_w), nan=np.inf, posinf=np.inf)
+        airtime_s = self.link.airtime_s(gain, power_w)
+        upload_s = np.where(np.isnan(airtime_s), np.inf, airtime_s)
         if like is not None and np.ndim(like.size) > 0:
             upload_s = upload_s * (like.bits / self.link.bits)
             return replace(like, power_w=power_w, upload_s=upload_s)
