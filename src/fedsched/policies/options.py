@@ -1,5 +1,6 @@
 """What people may set of a policy: declared once, here; the ``[policy]`` section of a scenario."""
 
+import math
 from dataclasses import dataclass
 
 from fedsched.checks import positive_number, whole_number
@@ -26,7 +27,10 @@ class PolicyOptions:
     start: str = "empty"  # of the power queues: "empty", or "budget" at the first gain
     scale_v: bool = False  # V = v * 100 / lam
     candidates: int | None = None  # devices that power-of-choice asks, that fedcs considers
-    deadline_s: float | None = None  # of fedcs
+    deadline_s: float | None = None  # of fedcs and resource-blocks
+    energy_j: float | None = None  # of an upload of resource-blocks
+    sinr_db: float = 0.0  # below which sinr-* lose an upload
+    cutoff: int = 50  # of fedau: an interval counts for no more rounds
     rho: float = 0.5  # of importance-channel: variance (1) against time (0)
     kappa: float | None = None  # of auto: how much 1/q a target bears; learnt if left out
     weight_limit: float = 1.0  # of auto: no update counts for more
@@ -44,8 +48,14 @@ class PolicyOptions:
             raise UnknownNameError("policy.start", self.start, STARTS)
         if self.candidates is not None:
             whole_number("policy.candidates", self.candidates)
-        if self.deadline_s is not None:
-            positive_number("policy.deadline_s", self.deadline_s)
+        for name in ("deadline_s", "energy_j"):
+            if getattr(self, name) is not None:
+                positive_number(f"policy.{name}", getattr(self, name))
+        whole_number("policy.cutoff", self.cutoff)
+        if not math.isfinite(self.sinr_db):
+            raise InputError(
+                f"policy.sinr_db must be a finite number of decibels, got {self.sinr_db}"
+            )
         if not 0.0 < self.rho < 1.0:
             raise InputError(
                 f"policy.rho must lie in (0, 1), got {self.rho}; it weighs variance against time"

@@ -26,6 +26,7 @@ from fedsched.policies.wireless_rules import (
     ProportionalFair,
     RoundRobin,
 )
+from fedsched.policies.wireless_systems import FedAU, ResourceBlocks, SinrThreshold
 from fedsched.radio.access import TDMA, AbstractAccess
 from fedsched.solve.uplink import Uplink
 from fedsched.values import PerDevice
@@ -44,6 +45,7 @@ __all__ = [
 GROUP = "fedsched.policies"  # of entry points in other packages
 
 _HT, _HH, _COUNTED = "Horvitz-Thompson", "Hansen-Hurwitz", "count / m"
+_ARRIVED = "average over those that arrive"
 _YANG = "Yang, Liu, Quek, Poor 2020, arXiv 1908.06287"
 _CHO = "Cho, Wang, Joshi 2020 ({}), arXiv 2010.01243"
 _FRABONI = "Fraboni et al. 2021 (Algorithm {}), arXiv 2105.05883"
@@ -100,6 +102,39 @@ _OWN: dict[str, PolicyInfo] = {
         policy=FedCS,
         about="as many as can upload before a deadline, fastest first",
         reference="Nishio, Yonetani 2019, arXiv 1804.08333",
+    ),
+    "resource-blocks": PolicyInfo(
+        policy=ResourceBlocks,
+        about="m blocks by assignment, with packet errors and limits on delay and energy",
+        weights=_ARRIVED,
+        reference="Chen et al. 2020, arXiv 1909.07972",
+    ),
+    "sinr-random": PolicyInfo(
+        policy=SinrThreshold,
+        about="m random devices; who is heard below a threshold is lost",
+        weights=_ARRIVED,
+        reference=_YANG,
+    ),
+    "sinr-round-robin": PolicyInfo(
+        policy=SinrThreshold,
+        about="round-robin; who is heard below a threshold is lost",
+        weights=_ARRIVED,
+        reference=_YANG,
+        fixed={"rule": "round-robin"},
+    ),
+    "sinr-proportional-fair": PolicyInfo(
+        policy=SinrThreshold,
+        about="proportional-fair; who is heard below a threshold is lost",
+        weights=_ARRIVED,
+        reference=_YANG,
+        fixed={"rule": "proportional-fair"},
+    ),
+    "fedau": PolicyInfo(
+        policy=FedAU,
+        about="m random devices, weighted by the mean interval between their turns",
+        unbiased="once the intervals are learned",
+        weights="mean interval",
+        reference="Wang, Ji 2024 (FedAU), arXiv 2306.03401",
     ),
     "fairness-queue": PolicyInfo(
         policy=FairnessQueue,
