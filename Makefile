@@ -14,7 +14,7 @@ export CC := $(CURDIR)/$(BIN)/python -I -m ziglang cc
 ZIG := ziglang
 endif
 
-.PHONY: demo test quick coverage test-flower check browser docs bench fuzz sanitize wheel clean
+.PHONY: demo test quick coverage test-flower check browser docs bench fuzz chaos sanitize wheel clean
 
 demo: $(STAMP)
 	$(BIN)/fedsched demo --out demo
@@ -53,9 +53,14 @@ docs: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run
 
-# The solver against its slow twin, some minutes; and under the tools that watch over its memory.
+# More than a million inputs to everything that reads, some minutes.
 fuzz: $(STAMP)
-	$(BIN)/python -m tests.solve.fuzz
+	$(BIN)/python -m tests.fuzz.everything
+
+# Death and errors at every file operation, kills at random, and Flower's processes killed.
+chaos: $(STAMP)
+	$(BIN)/python -m tests.chaos.chaos
+	$(BIN)/pytest -n 0 -m deployment tests/flower -k killed
 
 sanitize: $(STAMP)
 	sh tests/solve/sanitize.sh $(BIN)/python

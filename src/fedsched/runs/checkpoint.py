@@ -23,6 +23,7 @@ from fedsched.files import atomic_path
 
 __all__ = [
     "Checkpoint",
+    "keep_last",
     "read_checkpoint",
     "remove_checkpoints",
     "rounds_done",
@@ -70,15 +71,23 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, *, compressed: bool =
     packed = io.BytesIO()
     save = np.savez_compressed if compressed else np.savez
     save(packed, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
-    path = folder / f"checkpoint-{checkpoint.round:09d}.npz"
+    path = _path(folder, checkpoint.round)
     with atomic_path(path) as aside:
         aside.write_bytes(_sealed(packed.getvalue()))
-    # One of a later round was passed over as damaged; counted, it would push out a sound one.
+    keep_last(folder, checkpoint.round)
+    return path
+
+
+def keep_last(folder: Path, round: int) -> None:  # noqa: A002 - the project's word for t
+    """Remove all checkpoints but that of a round and the last before it.
+
+    One of a later round was passed over as damaged; counted, it would push out a sound one.
+    """
+    path = _path(folder, round)
     earlier = [other for other in _all(folder) if other < path]
     for other in _all(folder):
         if other != path and other not in earlier[1 - _KEPT :]:
             other.unlink(missing_ok=True)
-    return path
 
 
 def read_checkpoint(
@@ -154,6 +163,10 @@ def rounds_done(folder: Path) -> int:
     """How far a run has come, told from the names of its checkpoints alone."""
     names = [path.stem.removeprefix("checkpoint-") for path in _all(folder)]
     return max((int(name) for name in names if name.isdigit()), default=0)
+
+
+def _path(folder: Path, round: int) -> Path:  # noqa: A002 - the project's word for t
+    return folder / f"checkpoint-{round:09d}.npz"
 
 
 def _all(folder: Path) -> list[Path]:

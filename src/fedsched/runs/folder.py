@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 
 from fedsched.errors import InputError, RunLogError
 from fedsched.files import atomic_path, locked, output_folder, remove_leftovers
-from fedsched.runs.checkpoint import Checkpoint, read_checkpoint, rounds_done, write_checkpoint
+from fedsched.runs.checkpoint import (
+    Checkpoint,
+    keep_last,
+    read_checkpoint,
+    rounds_done,
+    write_checkpoint,
+)
 from fedsched.runs.manifest import (
     LENGTH_FIELDS,
     MANIFEST,
@@ -102,6 +108,8 @@ class RunFolder:
                 f"{str(self.path)!r} has checkpoints that do not say what run they are of, and no "
                 f"{MANIFEST}; bring it back, or delete the folder and run again"
             )
+        # Whoever was killed between two checkpoints may have left one too many.
+        keep_last(self.path, saved.round)
         self._log = LogWriter(self.path, length=saved.log_length, sha256=saved.log_sha256)
         self.airtime_s = saved.airtime_s
         return saved

@@ -7,7 +7,9 @@ of TensorBoard is the radio clock. As events are a function of the log, a run th
 being stopped writes them anew, and none is there twice or missing.
 """
 
+import itertools
 import os
+import time
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -39,9 +41,7 @@ class EventFollower:
             computation_s: of a round, on top of its airtime.
         """
         self._arrow = require("pyarrow", extra="tensorboard", purpose="reading run logs")
-        # Asked for by name: torch's module is there without it, and fails to be imported.
         require("tensorboard", extra="tensorboard", purpose="logging to TensorBoard")
-        board = require("torch.utils.tensorboard", extra="torch", purpose="logging to TensorBoard")
         refuse_link(folder / EVENTS)
         for old in _event_files(folder):
             # Emptied first and removed the next time: a TensorBoard that is open stays with a file
@@ -55,8 +55,7 @@ class EventFollower:
         self._schema: Any = None
         self._computation_s = computation_s
         self._airtime_s = 0.0
-        # Tells a TensorBoard that is open to drop what it has read from round 0 on.
-        self._writer = board.SummaryWriter(str(folder / EVENTS), purge_step=0)
+        self._events = _EventFile(folder / EVENTS)
 
     def follow(self) -> None:
         """Write what the log has gained since the last call; it is on disk when this returns."""
@@ -72,7 +71,7 @@ class EventFollower:
                 else:
                     self._write(self._arrow.ipc.read_record_batch(message, self._schema))
             self._read_bytes = file.tell()
-        self._writer.flush()
+        self._events.flush()
 
     def _write(self, batch: Any) -> None:
         scalars = {name: shown for name, shown in _SCALARS.items() if name in batch.schema.names}
@@ -85,17 +84,54 @@ class EventFollower:
             values["schedule/devices"] = len(row["device"])
             for name, value in values.items():
                 if value == value:  # not measured in this round
-                    self._writer.add_scalar(name, value, step, walltime=clock_s)
+                    self._events.add(name, value, step, clock_s)
 
     def close(self) -> None:
         """End the event file."""
-        self._writer.close()
+        self._events.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@final
+class _EventFile:
+    """Events, one after the other. No thread writes them, so that whoever adds one hears of errors.
+
+    The first two tell a TensorBoard that is open to drop what it has read from round 0 on.
+    """
+
+    _made = itertools.count()  # files of one second have different names
+
+    def __init__(self, folder: Path) -> None:
+        from tensorboard.compat.proto import event_pb2, summary_pb2
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        self._event, self._summary = event_pb2.Event, summary_pb2.Summary
+        folder.mkdir(parents=True, exist_ok=True)
+        now = time.time()
+        name = f"events.out.tfevents.{int(now):010d}.fedsched.{os.getpid()}.{next(self._made)}"
+        self._records = RecordWriter((folder / name).open("wb"))
+        begin = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+        self._write(self._event(wall_time=now, file_version="brain.Event:2"))
+        self._write(self._event(wall_time=now, step=0, session_log=begin))
+        self.flush()
+
+    def _write(self, event: Any) -> None:
+        self._records.write(event.SerializeToString())
+
+    def add(self, name: str, value: float, step: int, clock_s: float) -> None:
+        values = [self._summary.Value(tag=name, simple_value=value)]
+        self._write(self._event(wall_time=clock_s, step=step, summary=self._summary(value=values)))
+
+    def flush(self) -> None:
+        self._records.flush()
+
+    def close(self) -> None:
+        self._records.close()
 
 
 def write_events(folder: Path) -> None:
