@@ -56,6 +56,7 @@ def main(grid, context):  # noqa: ARG001 - Flower passes it
         seed=SCENARIO.run.seed,
         uplink=uplink,
         min_available_nodes=DEVICES,
+        bounds=SCENARIO.training.bounds,
         fraction_evaluate=0.0,
         query_timeout_s=240,  # the first answer waits for processes that import torch
     )

@@ -250,7 +250,7 @@ def test_statistics_of_batch_normalisation_are_averaged(optimiser):
     seen = []
     strategy(
         None, "uniform", draws=1, options={"design": "independent"},
-        optimiser=None if optimiser is None else optimiser(),
+        optimiser=None if optimiser is None else optimiser(), bounds="off",
     ).start(
         Loopback(4, client), record(NORMED), num_rounds=12, timeout=60.0,
         evaluate_fn=lambda t, m: seen.append(arrays(m)),  # noqa: ARG005

@@ -20,6 +20,7 @@ from fedsched.flower.defaults import WEIGHTS
 from fedsched.flower.exchange import Lost, read_reply
 from fedsched.flower.federation import FederationState
 from fedsched.flower.folder import Saved
+from fedsched.flower.influence import Influence
 from fedsched.flower.metrics import number_in
 from fedsched.flower.model import (
     Arrays,
@@ -27,7 +28,6 @@ from fedsched.flower.model import (
     all_finite,
     arrays_of,
     largest_finite,
-    moved,
     record_of,
     update_in,
 )
@@ -85,6 +85,7 @@ class Session:
         self.optimiser = (
             None if given.optimiser is None else ServerOptimiser(copy.deepcopy(given.optimiser))
         )
+        self.influence = Influence(bounds=given.bounds)
         self.now: Outcome | None = None
         self.idle = 0  # tries in a row in which nobody could be asked
         self._warned = False
@@ -107,6 +108,7 @@ class Session:
         self.state = FederationState.from_arrays(
             saved.memory, round=saved.round, policy=saved.policy
         )
+        self.influence = self.influence.restored(saved.memory)
         if self.optimiser is not None:
             self.optimiser.restore(saved.memory, list(self.model))
 
@@ -117,7 +119,7 @@ class Session:
             round=self.state.round,
             model=self.model,
             policy=self.state.policy,
-            memory={**self.state.arrays(), **moments},
+            memory={**self.state.arrays(), **moments, **self.influence.arrays()},
         )
 
     def trained_round(self, accuracy: float, test_loss: float) -> TrainedRound:
@@ -222,7 +224,7 @@ class Session:
         fleet = fleet.met(spoke, "train").miss(silent, t, "train")
         self.state = replace(self.state, round=t + 1, fleet=fleet)
         if after is not None:
-            self.model, self.optimiser = after
+            self.model, self.optimiser, self.influence = after
         self.state = self.scheduler.observe(
             self.state,
             now.present,
@@ -263,16 +265,16 @@ class Session:
 
     def _after(
         self, server_round: int, weighted: Sequence[tuple[float, Update]]
-    ) -> tuple[Arrays, ServerOptimiser | None] | None:
-        """Model and optimiser after a round; None if any of their numbers is not finite."""
-        target = moved(self.model, weighted)
+    ) -> tuple[Arrays, ServerOptimiser | None, Influence] | None:
+        """Model, optimiser and bounds after a round; None if a number of theirs is not finite."""
+        target, influence = self.influence.step(self.model, weighted)
         if not all_finite(target):
             return None
         if self.optimiser is None:
-            return target, None
+            return target, None, influence
         model, optimiser = self.optimiser.step(server_round, self.model, target)
         sound = all_finite(model) and all_finite(optimiser.arrays())
-        return (model, optimiser) if sound else None
+        return (model, optimiser, influence) if sound else None
 
     def _tell_lost(self, t: int, place: int, reason: str) -> None:
         assert self.now is not None

@@ -10,11 +10,12 @@ from typing import Any
 from flwr.serverapp.strategy import FedAvg
 
 from fedsched.checks import positive_number, whole_number
-from fedsched.errors import InputError
+from fedsched.errors import InputError, UnknownNameError
 from fedsched.flower.defaults import FRACTION, cohort_size, safe_options
 from fedsched.flower.federation import Scheduler
 from fedsched.flower.metrics import Aggregation
 from fedsched.flower.model import Arrays
+from fedsched.learning.influence import BOUNDS
 from fedsched.policies import AbstractPolicy, make_policy
 from fedsched.solve.uplink import PAPER_UPLINK, Uplink
 
@@ -52,6 +53,7 @@ class Settings:
     checkpoint_every: int
     registered: Mapping[int, str] | None
     tell_weights: bool
+    bounds: str
     run_config: Mapping[str, Any]
     accuracy: str | None
     loss: str | None
@@ -68,6 +70,8 @@ class Settings:
             whole_number("seed", self.seed, least=0)
         for name in ("min_train_nodes", "min_evaluate_nodes", "min_available_nodes"):
             whole_number(name, getattr(self, name), least=0)
+        if self.bounds not in BOUNDS:
+            raise UnknownNameError("bounds", self.bounds, BOUNDS)
         whole_number("max_idle_rounds", self.max_idle_rounds)
         whole_number("checkpoint_every", self.checkpoint_every)
         whole_number("max_age_rounds", self.max_age_rounds, least=0)
@@ -173,7 +177,7 @@ class Settings:
                 "min_nodes": self.min_available_nodes,
             },
             "uplink": {**link, "budget_w": self.budget_w, "access": "tdma", "computation_s": 0.0},
-            "training": {"framework": "flower", **optimiser},
+            "training": {"framework": "flower", "bounds": self.bounds, **optimiser},
         }
 
     def _policy_fields(self, uplink: Uplink) -> dict[str, Any]:

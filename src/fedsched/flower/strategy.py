@@ -81,6 +81,7 @@ class ChannelStrategy(Strategy):
         registered: the device of each node by its id. Nodes that are not named are not asked, and
             what they call themselves does not matter.
         tell_weights: whether a node is told the weight of its update.
+        bounds: of what one node can do to the model: "clip", "robust" or "off".
         run_config: the run config of the server app, for the run folder to compare.
         accuracy, loss: metrics of an evaluation that the run log takes for test accuracy and loss.
     """
@@ -112,6 +113,7 @@ class ChannelStrategy(Strategy):
         checkpoint_every: int = 1,
         registered: Mapping[int, str] | None = None,
         tell_weights: bool = False,
+        bounds: str = "clip",
         run_config: Mapping[str, Any] | None = None,
         accuracy: str | None = None,
         loss: str | None = None,
@@ -128,8 +130,8 @@ class ChannelStrategy(Strategy):
             query_timeout_s=query_timeout_s, max_idle_rounds=max_idle_rounds,
             checkpoint_every=checkpoint_every,
             registered=None if registered is None else dict(registered),
-            tell_weights=tell_weights, run_config=dict(run_config or {}), accuracy=accuracy,
-            loss=loss,
+            tell_weights=tell_weights, bounds=bounds, run_config=dict(run_config or {}),
+            accuracy=accuracy, loss=loss,
         )  # fmt: skip
         if optimiser is not None:
             ServerOptimiser(optimiser)  # refuse one that would do nothing now
@@ -141,8 +143,6 @@ class ChannelStrategy(Strategy):
         given = self._settings
         _console.info("\t├──> Scheduling by the channel: policy %s", given.policy_name)
         _console.info("\t└──> Run folder: %s", given.folder or "(none: nothing is kept)")
-
-    # --- the run -------------------------------------------------------------------------------
 
     def start(
         self,

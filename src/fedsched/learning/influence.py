@@ -26,8 +26,8 @@ __all__ = ["BOUNDS", "BoundedInfluence", "TrimmedSum", "bounded", "weighted_medi
 
 BOUNDS = ("off", "clip", "robust")  # names of what `bounded` makes
 
-_LENGTHS = "bounds.length"  # usual lengths of the last rounds, NaN before there were so many
-_WINDOW = 25  # rounds over which the usual length is the median
+_LENGTH = "bounds.length"  # the usual length of an update; 0 before there was a round
+_GROWTH = 2.0  # of the usual length, from one round to the next
 _BLOCK = 1 << 16  # coordinates that are sorted at a time
 
 
@@ -125,10 +125,11 @@ class BoundedInfluence(AbstractAggregator):
 
     .. math:: |d_n| \le a M, \quad |w_n d_n| \le b M, \quad |x_{t+1} - x_t| \le c M
 
-    M is the usual length of an update: the median, over the last 25 rounds, of each round's median
-    weighted by :math:`w_n`. Weights 1 / (N q) make every device count once in it, however often it
-    is chosen, so that liars who are always chosen do not own it. The first round is measured by
-    itself.
+    M is the usual length of an update. It follows each round's median length, weighted by
+    :math:`w_n`, and is at most doubled or halved from one round to the next. Weights 1 / (N q) make
+    every device count once in it, however often it is chosen, so that liars who are always chosen
+    do not own it; where they have half of the weight in a round they double M and no more. The
+    first round is measured by itself.
 
     Whatever is cut keeps its direction. An update of length :math:`r M` with :math:`r > a` is cut
     to :math:`a^2 M / r`: the further it is beyond the bound, the less it counts. Where all updates
@@ -152,7 +153,7 @@ class BoundedInfluence(AbstractAggregator):
     inner: AbstractAggregator = WeightedSum()
     longest: float = 2.5
     share: float = 1.0
-    step_length: float = 1.0
+    step_length: float = 2.0
 
     biased: ClassVar[bool] = True
 
@@ -163,7 +164,7 @@ class BoundedInfluence(AbstractAggregator):
 
     def init(self, devices: int, dimension: int) -> AggregatorState:
         """No round was seen."""
-        return {**self.inner.init(devices, dimension), _LENGTHS: np.full(_WINDOW, np.nan)}
+        return {**self.inner.init(devices, dimension), _LENGTH: np.zeros(1)}
 
     def step(
         self,
@@ -172,22 +173,21 @@ class BoundedInfluence(AbstractAggregator):
         updates: Iterable[Update],
     ) -> Aggregated:
         """The step of the aggregator within, of updates that are cut, and cut itself."""
-        seen = state[_LENGTHS][np.isfinite(state[_LENGTHS])]
-        if not len(seen):
+        usual = float(state[_LENGTH][0])
+        if usual == 0.0:
             updates = list(updates)  # this round has no measure but itself
-            seen = np.array([_usual([(_norm(each.delta), each.weight) for each in updates])])
-        usual = float(np.nan_to_num(np.median(seen)))
+            usual = _median([(_norm(each.delta), each.weight) for each in updates])
         told: list[tuple[float, float]] = []  # lengths and weights of this round
         following, kept, rejected = self.inner.step(
             parameters, state, self._cut(updates, usual, told)
         )
-        now = _usual(told)
-        lengths = np.append(state[_LENGTHS][1:], now) if math.isfinite(now) else state[_LENGTHS]
+        now = _median(told)
+        length_after = min(max(now, usual / _GROWTH), usual * _GROWTH) if now > 0.0 else usual
         moved = following.astype(np.float64) - parameters
         length, most = _norm(moved), self.step_length * usual
         if length > most:
             following = (parameters + moved * (most / length)).astype(np.float32)
-        return Aggregated(following, {**kept, _LENGTHS: lengths}, rejected)
+        return Aggregated(following, {**kept, _LENGTH: np.array([length_after])}, rejected)
 
     def _cut(
         self, updates: Iterable[Update], usual: float, told: list[tuple[float, float]]
@@ -211,10 +211,10 @@ def _norm(delta: NDArray[np.floating[Any]]) -> float:
     return math.sqrt(np.square(delta, dtype=np.float64).sum())
 
 
-def _usual(told: list[tuple[float, float]]) -> float:
-    """The weighted median of the lengths that are finite; NaN if there are none."""
+def _median(told: list[tuple[float, float]]) -> float:
+    """The weighted median of the lengths that are finite; 0 if there are none."""
     finite = [(norm, abs(weight)) for norm, weight in told if math.isfinite(norm)]
-    return weighted_median(*np.array(finite, dtype=np.float64).reshape(-1, 2).T)
+    return float(np.nan_to_num(weighted_median(*np.array(finite).reshape(-1, 2).T)))
 
 
 def bounded(name: str, inner: AbstractAggregator) -> AbstractAggregator:
@@ -225,7 +225,7 @@ def bounded(name: str, inner: AbstractAggregator) -> AbstractAggregator:
 
     Example:
         >>> bounded("clip", WeightedSum())
-        BoundedInfluence(inner=WeightedSum(), longest=2.5, share=1.0, step_length=1.0)
+        BoundedInfluence(inner=WeightedSum(), longest=2.5, share=1.0, step_length=2.0)
     """
     if name not in BOUNDS:
         raise UnknownNameError("training.bounds", name, BOUNDS)

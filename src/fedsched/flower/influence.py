@@ -1,0 +1,87 @@
+"""What one node can do to the model has bounds: the simulator's aggregators on Flower's arrays."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsched.flower.model import Arrays, Update, is_statistic, moved
+from fedsched.learning.aggregation import Update as Told
+from fedsched.learning.aggregation import WeightedSum
+from fedsched.learning.influence import TrimmedSum, bounded
+
+__all__ = ["Influence"]
+
+_MIDDLE = TrimmedSum(trim=0.25)  # of statistics: between what most have said
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Influence:
+    """How updates move the model, and what is remembered of their lengths."""
+
+    bounds: str  # "off", "clip" or "robust"
+    memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def step(self, model: Arrays, weighted: Sequence[tuple[float, Update]]) -> tuple[Arrays, Self]:
+        """The model after a round, and what is remembered then."""
+        if self.bounds == "off" or not weighted:
+            return moved(model, weighted), self
+        rule = bounded(self.bounds, WeightedSum())
+        learnt = list(weighted[0][1].delta)
+        told = [Told(n, weight, update.flat()) for n, (weight, update) in enumerate(weighted)]
+        # In single precision the sum is rounded once, as in the simulator; a model of larger
+        # numbers is moved by the step.
+        single = all(model[name].dtype.itemsize <= 4 for name in learnt)
+        start = _flat([model[name] for name in learnt]) if single else np.zeros_like(told[0].delta)
+        after = rule.step(start, self.memory or rule.init(0, len(start)), told)
+        parts = _split(after.parameters, model, learnt)
+        statistics = _statistics(model, weighted)
+        if single:
+            target = {**model, **{name: parts[name] for name in learnt}, **statistics}
+            target = {name: target[name].astype(x.dtype) for name, x in model.items()}
+        else:
+            target = moved(model, [(1.0, Update(delta=parts, statistics=statistics))])
+        return target, replace(self, memory=after.state)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What is remembered, to be saved."""
+        return {f"influence.{name}": value for name, value in self.memory.items()}
+
+    def restored(self, saved: Mapping[str, NDArray[Any]]) -> Self:
+        """The same with what was saved."""
+        memory = {
+            name.removeprefix("influence."): value
+            for name, value in saved.items()
+            if name.startswith("influence.")
+        }
+        return replace(self, memory=memory)
+
+
+def _flat(arrays: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
+    return np.concatenate([each.ravel() for each in arrays]).astype(np.float32)
+
+
+def _split(flat: NDArray[np.float32], model: Arrays, names: Sequence[str]) -> Arrays:
+    """The parts of a row that belong to arrays of the model."""
+    parts, start = {}, 0
+    for name in names:
+        end = start + model[name].size
+        parts[name] = flat[start:end].reshape(model[name].shape)
+        start = end
+    return parts
+
+
+def _statistics(model: Arrays, weighted: Sequence[tuple[float, Update]]) -> Arrays:
+    """Statistics of batch normalisation: in each number between what most nodes have."""
+    names = [name for name in model if is_statistic(name) and name in weighted[0][1].statistics]
+    total = sum(max(weight, 0.0) for weight, _ in weighted)
+    if not names or not total > 0.0:
+        return {}
+    told = [
+        Told(n, max(weight, 0.0) / total, _flat([update.statistics[name] for name in names]))
+        for n, (weight, update) in enumerate(weighted)
+    ]
+    middle = _MIDDLE.step(np.zeros_like(told[0].delta), {}, told).parameters
+    return _split(middle, model, names)
