@@ -1,5 +1,6 @@
 """``fedsched run``: a scenario file becomes a run folder, or a folder of them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,13 @@ from fedsched.runs.engines import Job, check_engine
 from fedsched.runs.manifest import MANIFEST, read_manifest
 from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, run_name
-from fedsched.runs.scenario_file import Settings, is_sweep, load_scenario, load_scenarios
+from fedsched.runs.scenario_file import (
+    Settings,
+    code_in,
+    is_sweep,
+    load_scenario,
+    load_scenarios,
+)
 
 __all__ = ["command"]
 
@@ -131,6 +138,7 @@ def _scenarios(path: str, settings: Settings) -> tuple[list[Scenario], bool]:
     """Those of a file, or the one of a run folder; and whether it is one run, not a sweep."""
     folder = Path(path)
     if not folder.is_dir():
+        _name_code(code_in(path))
         return load_scenarios(path, settings=settings), not is_sweep(path)
     runs = len(list(folder.glob(f"*/{MANIFEST}")))
     if runs and not (folder / MANIFEST).is_file():
@@ -138,7 +146,15 @@ def _scenarios(path: str, settings: Settings) -> tuple[list[Scenario], bool]:
             f"scenario: {path!r} holds {runs} runs and is none itself; name one of them, or the "
             "scenario file they were made from and --out"
         )
-    return [load_scenario(read_manifest(folder)["scenario"], settings=settings)], True
+    there = read_manifest(folder)["scenario"]
+    _name_code(code_in(there))
+    return [load_scenario(there, settings=settings)], True
+
+
+def _name_code(named: Sequence[tuple[str, str]]) -> None:
+    """Say what code a scenario brings along, before any of it is run."""
+    for where, name in named:
+        click.echo(f"this scenario runs code of its own: {where} = {name}", err=True)
 
 
 def _row(job: Job, log: RunLog) -> dict[str, Any]:

@@ -17,6 +17,7 @@ __all__ = [
     "SHORT_NAMES",
     "Settings",
     "Source",
+    "code_in",
     "expand",
     "is_sweep",
     "load_scenario",
@@ -29,6 +30,8 @@ __all__ = [
 Source: TypeAlias = str | Path | Mapping[str, Any] | Scenario
 Settings: TypeAlias = Mapping[str, Any]  # values by dotted names, such as {"policy.draws": 5}
 NO_SETTINGS: Settings = MappingProxyType({})
+# Fields that take an import path, "module:name".
+_CODE = ("data.name", "policy.kind", "training.aggregator", "training.model")
 
 
 def load_scenario(source: Source, *, settings: Settings = NO_SETTINGS) -> Scenario:
@@ -71,6 +74,26 @@ def load_scenarios(source: Source, *, settings: Settings = NO_SETTINGS) -> list[
 def is_sweep(path: str | Path) -> bool:
     """Whether a scenario file asks for a sweep, be it of a single run."""
     return "sweep" in _read(path)
+
+
+def code_in(source: str | Path | Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The code that a scenario names by its import path, each with its field. Nothing of it is run.
+
+    Example:
+        >>> code_in({"run": {"seed": 1}, "sweep": {"training.model": ["softmax", "own:Net"]}})
+        [('training.model', 'own:Net')]
+    """
+    table = source if isinstance(source, Mapping) else _read(source)
+    sections = [(name, each) for name, each in table.items() if isinstance(each, Mapping)]
+    values = [(f"{name}.{inner}", v) for name, each in sections for inner, v in each.items()]
+    swept = _swept(table["sweep"]).items() if "sweep" in table else ()
+    found = [
+        (name, each)
+        for name, value in [*values, *swept]
+        for each in (value if isinstance(value, list) else [value])
+        if name in _CODE and isinstance(each, str) and ":" in each
+    ]
+    return sorted(set(found))
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
