@@ -261,3 +261,6 @@ class TrainedRound:
     omega: float = float("nan")  # mean over the cohort of what compression adds; NaN without it
     # Of each budget, what the worst device has used so far of what it was allowed.
     worst_use: tuple[float, ...] = ()
+    wall_s: float = float("nan")  # that the round took on the wall; NaN where it is simulated
+    # What each member took from message to reply, where that was measured.
+    took_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))

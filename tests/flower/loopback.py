@@ -1,5 +1,6 @@
 """A federation in one process: a grid that hands messages to client apps, and nodes that fail."""
 
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedsched.flower import ChannelClientApp, ChannelStrategy, assignment_of
+from fedsched.flower import exchange as exchanges
 
 # The link makes up this error for a node that is gone, and signs it itself.
 LINK, UNAVAILABLE, RAISED = 1, 5, 2
@@ -150,11 +152,52 @@ FAILURES = {
 
 @dataclass
 class Node:
-    """A node: its context, and how it fails at each kind of message ("train", "query", ...)."""
+    """A node: its context, and how it fails at each kind of message ("train", "query", ...).
+
+    ``takes`` are its seconds until a reply is written, and from then until it is there.
+    """
 
     context: Context
     app: ClientApp
     fails: dict[str, Callable] = field(default_factory=dict)
+    takes: tuple[float, float] = (0.0, 0.0)
+
+
+class Clock(exchanges.Clock):
+    """Time that passes only where somebody waits; those who wait side by side wait together."""
+
+    def __init__(self) -> None:
+        self._now = 2.0**31
+        self._waits: list[_Wait] = []
+
+    def now_s(self) -> float:
+        self._now = max([self._now, *(each.now for each in self._waits)])
+        self._waits = []
+        return self._now
+
+    def side_by_side(self):
+        self._waits.append(_Wait(self._now))
+        return self._waits[-1]
+
+
+class _Wait(exchanges.Clock):
+    """The clock of one who waits; ``looked`` is what it told the present thread last."""
+
+    looked = threading.local()
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def now_s(self) -> float:
+        self.looked.s = self.now
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+# Nobody sits out the timeouts of nodes that live in this process.
+CLOCK = exchanges.clock = Clock()
 
 
 class StoppedError(Exception):
@@ -174,6 +217,7 @@ class Loopback(Grid):
         self.nodes: dict[int, Node] = {}
         self.sent: list[list[Message]] = []
         self.before, self.order = before, order
+        self._waiting: dict[str, tuple[float, Message]] = {}
         for device in range(devices):
             self.join(device)
 
@@ -211,12 +255,29 @@ class Loopback(Grid):
 
     def send_and_receive(self, messages, *, timeout=None) -> Iterable[Message]:
         assert timeout is not None and timeout > 0
+        return [self._waiting.pop(n)[1] for n in self.push_messages(messages) if n in self._waiting]
+
+    def push_messages(self, messages) -> Iterable[str]:
         batch = list(messages)
         self.sent.append(batch)
         if self.before is not None:
             self.before(self, batch)
+        numbers = [f"{len(self.sent)}.{n}" for n in range(len(batch))]
+        for number, message in zip(numbers, batch, strict=True):
+            message.metadata.__dict__["_message_id"] = number
         replies = [reply for each in batch if (reply := self._deliver(each)) is not None]
-        return self.order(replies) if self.order else replies
+        now = CLOCK.now_s()
+        for reply in self.order(replies) if self.order else replies:
+            node = self.nodes.get(reply.metadata.src_node_id)
+            work_s, upload_s = (0.0, 0.0) if node is None else node.takes
+            reply.metadata.created_at = now + work_s
+            self._waiting[reply.metadata.reply_to_message_id] = (now + work_s + upload_s, reply)
+        return numbers
+
+    def pull_messages(self, message_ids) -> Iterable[Message]:
+        wanted, now = set(message_ids), _Wait.looked.s
+        there = [n for n, (when, _) in list(self._waiting.items()) if n in wanted and when <= now]
+        return [self._waiting.pop(number)[1] for number in there]
 
     def _deliver(self, message: Message) -> Message | None:
         node = self.nodes.get(message.metadata.dst_node_id)
@@ -235,8 +296,6 @@ class Loopback(Grid):
 
     def set_run(self, run) -> None: ...
     def create_message(self, *args, **kwargs): ...
-    def push_messages(self, messages): ...
-    def pull_messages(self, message_ids): ...
 
     @property
     def run(self): ...
@@ -249,7 +308,7 @@ def _through_wire(message: Message) -> Message:
 
 def strategy(folder, policy="full", **options) -> ChannelStrategy:
     """A strategy with small numbers."""
-    own = {"draws": 2, "seed": 5, "fraction_evaluate": 0.0, **options}
+    own = {"draws": 2, "seed": 5, "fraction_evaluate": 0.0, "uplink": "paper", **options}
     return ChannelStrategy(policy, folder=folder, **own)
 
 

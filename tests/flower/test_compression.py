@@ -379,20 +379,12 @@ def test_the_grid_inside_does_the_rest():
         def create_message(self, *args):
             return ("create_message", *args)
 
-        def push_messages(self, messages):
-            return ["pushed", *messages]
-
-        def pull_messages(self, message_ids):
-            return ["pulled", *message_ids]
-
     inside = Inside(devices=2)
     grid = DecompressGrid(inside)
     grid.set_run(5)
     assert inside.was == ("set_run", 5)
     assert grid.run == "the run"
     assert grid.create_message(1, 2, 3, 4, 5) == ("create_message", 1, 2, 3, 4, 5)
-    assert list(grid.push_messages([1])) == ["pushed", 1]
-    assert list(grid.pull_messages([1])) == ["pulled", 1]
     assert list(grid.get_node_ids()) == [100, 101]
     assert [each.node_id for each in grid.get_nodes()] == [100, 101]
 

@@ -333,7 +333,9 @@ def test_a_restarted_server_ends_where_an_undisturbed_one_does(tmp_path, optimis
 
 
 def test_the_same_object_can_be_started_again_after_its_first_round_failed(tmp_path):
-    made = ChannelStrategy("full", folder=tmp_path / "a", seed=5, draws=2, optimiser=FedAdam())
+    made = ChannelStrategy(
+        "full", folder=tmp_path / "a", seed=5, draws=2, uplink="paper", optimiser=FedAdam()
+    )
 
     def stop(server_round, model):
         del model
@@ -411,7 +413,7 @@ def test_fixed_shares_and_unknown_names_are_refused_at_once(tmp_path):
         ChannelStrategy("full", folder=tmp_path, fraction_evaluate=1.5)
     with pytest.raises(InputError, match="options: 'draws' is an argument of the strategy itself"):
         ChannelStrategy("full", folder=tmp_path, options={"draws": 3})
-    with pytest.raises(InputError, match="uplink must be a fedsched Uplink or None, got 3"):
+    with pytest.raises(InputError, match="uplink must be a fedsched Uplink, 'paper' or None"):
         ChannelStrategy("full", folder=tmp_path, uplink=3)
 
 

@@ -22,6 +22,7 @@ def main(grid, context):
         config["policy"],
         folder=config["folder"] or None,
         draws=config["draws"] or None,
+        uplink="paper",
         fraction_evaluate=0.0,
         min_available_nodes=config["min-nodes"],
         max_age_rounds=config["max-age-rounds"],

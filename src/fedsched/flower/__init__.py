@@ -1,7 +1,8 @@
 """fedsched in a real federation: a strategy for Flower that chooses nodes by their channel.
 
-    client app   app = ChannelClientApp(gain)          reports the gain of its node
-    server app   ChannelStrategy("lyapunov", ...)      decides, sends, weighs, adds up
+    server app   ChannelStrategy()                decides, sends, measures, weighs, adds up
+    client app   stays as it is, or, where the radio is known:
+                 app = ChannelClientApp(gain)     reports the gain of its node
 
 The package needs the extra ``flower``; the rest of fedsched does not know it.
 """
@@ -10,7 +11,12 @@ from fedsched.errors import require
 
 require("flwr", extra="flower", purpose="fedsched.flower")
 
-from fedsched.flower.client import ChannelClientApp, SimulatedGain  # noqa: E402
+from fedsched.flower.client import (  # noqa: E402
+    ChannelClientApp,
+    SimulatedGain,
+    Throughput,
+    gain_of_snr,
+)
 from fedsched.flower.compression import CompressMod, DecompressGrid  # noqa: E402
 from fedsched.flower.protocol import Assignment, assignment_of  # noqa: E402
 from fedsched.flower.strategy import ChannelStrategy  # noqa: E402
@@ -22,5 +28,7 @@ __all__ = [
     "CompressMod",
     "DecompressGrid",
     "SimulatedGain",
+    "Throughput",
     "assignment_of",
+    "gain_of_snr",
 ]

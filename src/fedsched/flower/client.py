@@ -9,6 +9,7 @@ from typing import TypeAlias, final
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 
+from fedsched.checks import positive_number
 from fedsched.errors import InputError
 from fedsched.flower.protocol import (
     CHANNEL_QUERY,
@@ -21,13 +22,31 @@ from fedsched.flower.protocol import (
 from fedsched.radio import AbstractChannel, ChannelState, make_channel
 from fedsched.randomness import stream
 
-__all__ = ["ChannelClientApp", "SimulatedGain"]
+__all__ = ["ChannelClientApp", "SimulatedGain", "Throughput", "gain_of_snr"]
 
 _log = logging.getLogger("flwr.fedsched")  # shown beside Flower's own lines
 # The gain |h|^2 of this node for a round; NaN, zero or None where it cannot send.
 Gain: TypeAlias = Callable[[Context, int], float | None]
 # "loss", "batch-loss" or "norm" of the model in the message, on this node's data.
 FeedbackOf: TypeAlias = Callable[[Message, Context, str], float]
+
+
+@final
+@dataclass(frozen=True)
+class Throughput:
+    """What a node knows of the rate of its uploads, in place of a gain.
+
+    The server believes it, in place of what it has measured itself: say so where the node knows of
+    a change before its next upload does.
+
+    Args:
+        measure: gives bit/s for the node's context; None, NaN or zero if it does not know.
+
+    Example:
+        >>> app = ChannelClientApp(Throughput(lambda context: 12e6))
+    """
+
+    measure: Callable[[Context], float | None]
 
 
 @final
@@ -40,7 +59,7 @@ class ChannelClientApp(ClientApp):
     Args:
         gain: called with the node's context and the round that is to be decided, from 0. Whatever
             measures the channel will do: the reference signal power over noise and interference,
-            as a linear ratio at a transmit power of 1 W.
+            as a linear ratio at a transmit power of 1 W. Or a :class:`Throughput`.
         device: the name of the device, by which it keeps its queue if its node restarts; the
             node's ``partition-id`` if it has one, or else Flower's own id of the node.
         feedback: answers policies that ask devices before they decide.
@@ -50,7 +69,7 @@ class ChannelClientApp(ClientApp):
 
     def __init__(
         self,
-        gain: Gain,
+        gain: Gain | Throughput,
         *,
         device: Callable[[Context], str] | None = None,
         feedback: FeedbackOf | None = None,
@@ -78,9 +97,14 @@ class ChannelClientApp(ClientApp):
         return reply
 
     def _report(self, context: Context, round_: int) -> ConfigRecord:
+        device = self._device(context)
+        if isinstance(self._gain, Throughput):
+            rate = self._gain.measure(context)
+            value = math.nan if rate is None else float(rate)
+            return Report(device=device, round=round_, gain=math.nan, rate=value).record()
         gain = self._gain(context, round_)
         value = math.nan if gain is None else float(gain)
-        return Report(device=self._device(context), round=round_, gain=value).record()
+        return Report(device=device, round=round_, gain=value).record()
 
     def _answer(self, message: Message, context: Context) -> ConfigRecord:
         if self._feedback is None:
@@ -96,6 +120,18 @@ class ChannelClientApp(ClientApp):
 def device_name(context: Context) -> str:
     """The node's ``partition-id`` if it has one, or else Flower's own id of the node."""
     return str(context.node_config.get("partition-id", context.node_id))
+
+
+def gain_of_snr(snr_db: float, power_w: float) -> float:
+    """The gain of a channel whose signal-to-noise ratio was measured at a transmit power.
+
+    It is over a noise of 1 W: give the strategy an Uplink with ``noise_w=1.0``.
+
+    Example:
+        >>> round(gain_of_snr(-3.0, 0.2), 3)
+        2.506
+    """
+    return float(10.0 ** (snr_db / 10.0)) / positive_number("power_w", power_w)
 
 
 @final

@@ -7,6 +7,7 @@ The mod sends the change of the model as one payload; the grid puts the trained 
 before the strategy sees it. So any strategy will do, and none has to know.
 """
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, final
 
@@ -119,8 +120,7 @@ class DecompressGrid(Grid):
     """A grid whose train replies hold whole models, whether nodes compress them or not.
 
     A payload that cannot be used is an error of its node, as if the node had failed; a strategy
-    leaves it out and counts it. Replies that are pulled by hand come as they are: see
-    :func:`restore`.
+    leaves it out and counts it.
 
     Args:
         grid: the grid that the server app was given.
@@ -128,6 +128,7 @@ class DecompressGrid(Grid):
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
+        self._asked: dict[str, Message] = {}  # train messages that were pushed, by their ids
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -168,12 +169,23 @@ class DecompressGrid(Grid):
         return self._grid.get_nodes()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """As of the grid inside."""
-        return self._grid.push_messages(messages)
+        """As of the grid inside; train messages are kept until they expire or are replied to."""
+        sent, now_s = list(messages), time.time()
+        numbers = list(self._grid.push_messages(sent))
+        for number, each in list(self._asked.items()):
+            if each.metadata.created_at + each.metadata.ttl < now_s:
+                del self._asked[number]
+        for each in filter(_is_train, sent):
+            self._asked[each.metadata.message_id] = each
+        return numbers
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """As of the grid inside; payloads are not decoded."""
-        return self._grid.pull_messages(message_ids)
+        """As of the grid inside, with the models of train replies put together again."""
+        models: dict[int, Arrays] = {}
+        return [
+            _restored(each, self._asked.pop(each.metadata.reply_to_message_id, None), models)
+            for each in self._grid.pull_messages(message_ids)
+        ]
 
 
 # --- what the two ends share -----------------------------------------------------------------

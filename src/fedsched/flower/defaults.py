@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fedsched.solve.uplink import Uplink
+from fedsched.solve.uplink import AbstractLink, Uplink
 
 __all__ = ["FRACTION", "WEIGHTS", "cohort_size", "safe_options"]
 
@@ -32,7 +32,7 @@ def cohort_size(fraction: float, least: int, devices: int) -> int:
 def safe_options(
     policy: str,
     *,
-    uplink: Uplink,
+    uplink: AbstractLink,
     budget_w: float,
     draws: int,
     devices: int,
@@ -52,9 +52,11 @@ def safe_options(
     if policy in ("lyapunov", "uniform"):
         safe["design"] = "fixed-size"
     if policy == "lyapunov":
-        upload_s = uplink.bits / uplink.bandwidth_hz
+        upload_s = uplink.bits / uplink.bandwidth_hz if isinstance(uplink, Uplink) else 1.0
         lam = given.get("lam", _LAM / upload_s)
         safe["lam"], safe["start"] = lam, "budget"
         safe["v"] = _COST * budget_w**2 / (lam * upload_s)
         safe["qmin"] = 0.5 * min(draws / max(devices, 1), 1.0)
+    if policy == "auto":
+        safe["weight_limit"] = 2.0 / max(devices, 1)  # q is at least a half
     return {**safe, **given}

@@ -1,10 +1,9 @@
-"""What a federation does on air: its nodes' gains, its queues and its cohorts.
+"""What a federation does on air: its nodes' links, its queues and its cohorts.
 
 Everything the next round depends on is one frozen value; a round takes it and gives the next.
 """
 
-import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -15,16 +14,17 @@ from numpy.typing import NDArray
 
 from fedsched.flower.exchange import Lost, UnusableError, exchange, read_reply
 from fedsched.flower.fleet import Fleet
+from fedsched.flower.knowledge import AbstractKnowledge
 from fedsched.flower.model import Update
+from fedsched.flower.paced import Paced
 from fedsched.flower.present import grown, merged, part_of, schedule_present
-from fedsched.flower.protocol import CHANNEL_QUERY, FEEDBACK_QUERY, RECORD, Records, Report
+from fedsched.flower.protocol import FEEDBACK_QUERY, RECORD, Records
 from fedsched.policies import AbstractPolicy, Need, PolicyState
-from fedsched.solve.uplink import Uplink
+from fedsched.solve.uplink import AbstractLink
 from fedsched.values import Experience, PerDevice, ScheduledRound
 
 __all__ = ["FederationState", "Scheduler"]
 
-_log = logging.getLogger("flwr.fedsched")  # shown beside Flower's own lines
 _LARGEST_ANSWER = 1e100  # to a policy's question: its square is still a number
 
 
@@ -37,6 +37,7 @@ class FederationState:
     policy: PolicyState = field(default_factory=dict)
     spent_w: PerDevice = field(default_factory=lambda: np.empty(0))  # sum of P q of each device
     joined: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    overhead_s: float = 0.0  # of a round, beside the exchange with its cohort
 
     @property
     def worst_power_w(self) -> float:
@@ -46,7 +47,12 @@ class FederationState:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All but the round and the policy's state, to be saved."""
-        return {**self.fleet.arrays(), "spent_w": self.spent_w, "joined": self.joined}
+        return {
+            **self.fleet.arrays(),
+            "spent_w": self.spent_w,
+            "joined": self.joined,
+            "overhead_s": np.array(self.overhead_s),
+        }
 
     @classmethod
     def from_arrays(
@@ -63,38 +69,30 @@ class FederationState:
             policy=policy,
             spent_w=arrays["spent_w"],
             joined=arrays["joined"],
+            overhead_s=float(arrays["overhead_s"]),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scheduler:
-    """Asks nodes for their gains and chooses among them, as a policy decides."""
+    """Learns of the nodes' links and chooses among them, as a policy decides."""
 
     policy_of: Callable[[int], AbstractPolicy]  # by how many devices are present
-    uplink: Uplink
+    uplink: AbstractLink
+    knowledge: AbstractKnowledge
     seed: int
-    max_age_rounds: int  # of a gain that is not asked for anew
-    query_timeout_s: float
+    query_timeout_s: float  # of a policy's questions
     arrays_key: str = "arrays"  # of the model in a message
-    registered: Mapping[int, str] | None = None  # the devices of nodes, whatever they say
 
-    def learn_gains(
+    def learn(
         self, state: FederationState, grid: Grid, nodes: list[int], online: list[int]
     ) -> FederationState:
-        """Ask those of the nodes whose gain is too old, and give new devices their place."""
-        if self.registered is not None:
-            nodes = [node for node in nodes if node in self.registered]
-        t, fleet, before = state.round, state.fleet, len(state.fleet)
-        ask = fleet.silent(nodes, t, self.max_age_rounds)
-        question = RecordDict({RECORD: ConfigRecord({"round": t})})
-        messages = [
-            Message(question, node, CHANNEL_QUERY, ttl=self.query_timeout_s) for node in ask
-        ]
-        replies = exchange(grid, messages, self.query_timeout_s)
-        spoke = {reply.metadata.src_node_id for reply in replies} & set(ask)
-        fleet = fleet.hear(self.reports_in(replies, ask), online)
-        fleet = fleet.met(spoke, "answer").miss(set(ask) - spoke, t, "answer")
+        """What can be known of these nodes before the round; new devices get their place."""
+        t, before = state.round, len(state.fleet)
+        fleet = self.knowledge.learn(state.fleet, grid, t, nodes, online)
         new = len(fleet) - before
+        if not new:
+            return replace(state, fleet=fleet)
         return replace(
             state,
             fleet=fleet,
@@ -103,20 +101,13 @@ class Scheduler:
             joined=np.concatenate([state.joined, np.full(new, t)]).astype(np.int64),
         )
 
-    def reports_in(
-        self, replies: Iterable[Message], asked: Iterable[int]
-    ) -> list[tuple[int, Report]]:
-        """The reports in the replies of nodes that were asked, each with its node."""
-        found, expected = [], set(asked)
-        for reply in replies:
-            node = reply.metadata.src_node_id
-            report = read_reply(reply, Report.read)
-            if isinstance(report, Lost):
-                _log.warning("node %d did not tell its gain: %s", node, report.reason)
-            elif node in expected:
-                known = self.registered or {}
-                found.append((node, replace(report, device=known.get(node, report.device))))
-        return found
+    def _policy(self, state: FederationState, present: NDArray[np.int64]) -> AbstractPolicy:
+        """The policy for the devices that are present, with what they take if it asks for it."""
+        policy = self.policy_of(len(present))
+        if not isinstance(policy, Paced):
+            return policy
+        work_s = state.fleet.pace.known().work_s[present]
+        return replace(policy, work_s=work_s, overhead_s=state.overhead_s)
 
     def schedule(
         self, state: FederationState, grid: Grid, present: NDArray[np.int64], model: ArrayRecord
@@ -127,15 +118,17 @@ class Scheduler:
             return self._feedback(state.fleet, grid, kind, devices, model)
 
         done, policy = schedule_present(
-            policy=self.policy_of(len(present)),
+            policy=self._policy(state, present),
             uplink=self.uplink,
+            access=self.knowledge.access,
             seed=self.seed,
             round=state.round,
-            gain=state.fleet.gain,
+            gain=self.knowledge.channel(state.fleet),
             present=present,
             state=state.policy,
             measure=measure,
         )
+        done = replace(done, uploads_s=self.knowledge.round_s(state.fleet, done))
         spent_w = state.spent_w + done.decision.expected_power_w
         return done, replace(state, policy=policy, spent_w=spent_w)
 
@@ -155,7 +148,7 @@ class Scheduler:
             for node in node_of
         ]
         answer = np.full(len(devices), np.nan)
-        for reply in exchange(grid, messages, self.query_timeout_s):
+        for reply in (each.reply for each in exchange(grid, messages, self.query_timeout_s)):
             place = node_of.get(reply.metadata.src_node_id)
             value = read_reply(reply, _answer_in)
             if place is not None and not isinstance(value, Lost):

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.flower.pace import Pace, Taken
 from fedsched.flower.protocol import Report
 from fedsched.values import PerDevice
 
@@ -39,6 +40,7 @@ class Fleet:
     node: tuple[int, ...] = ()  # the last node that spoke for the device, or NOBODY
     gain: PerDevice = field(default_factory=lambda: np.empty(0))  # NaN: cannot send
     heard: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    pace: Pace = field(default_factory=Pace)  # what it took, as far as that was measured
     # By node and task: one that answers questions may still not come back from training.
     trouble: Mapping[tuple[int, Task], Trouble] = field(default_factory=dict)
 
@@ -89,7 +91,14 @@ class Fleet:
             node=tuple(node),
             gain=np.array(gain, dtype=np.float64),
             heard=np.array(heard, dtype=np.int64),
+            pace=self.pace.grown(len(place)),
         )
+
+    def timed(self, taken: Mapping[int, Taken]) -> Self:
+        """Take in what an exchange took, by node."""
+        device_of = {node: n for n, node in enumerate(self.node) if node in taken}
+        found = {n: taken[node] for node, n in device_of.items()}
+        return replace(self, pace=self.pace.after(found)) if found else self
 
     def miss(self, nodes: Iterable[int], t: int, task: Task) -> Self:
         r"""Nodes were silent in round t: one that is silent k times more than usual rests.
@@ -148,6 +157,8 @@ class Fleet:
             "fleet.node": np.array(self.node, dtype=np.uint64),
             "fleet.gain": self.gain,
             "fleet.heard": self.heard,
+            "fleet.work_s": self.pace.work_s,
+            "fleet.upload_s": self.pace.upload_s,
             "fleet.trouble.node": np.array([node for node, _ in of], dtype=np.uint64),
             "fleet.trouble.task": np.array([task for _, task in of], dtype=np.str_),
             "fleet.trouble.silences": np.array(
@@ -168,6 +179,7 @@ class Fleet:
             node=tuple(arrays["fleet.node"].tolist()),
             gain=arrays["fleet.gain"],
             heard=arrays["fleet.heard"],
+            pace=Pace(work_s=arrays["fleet.work_s"], upload_s=arrays["fleet.upload_s"]),
             trouble={
                 (node, task): Trouble(silences=k, rests_until=until)
                 for node, task, k, until in rows

@@ -31,6 +31,7 @@ CHANNEL_QUERY = "query.fedsched_channel"
 FEEDBACK_QUERY = "query.fedsched_feedback"
 Records: TypeAlias = dict[str, ArrayRecord | MetricRecord | ConfigRecord]
 _LEAST_GAIN = 1e-100  # airtimes and powers of what lies beyond leave the range of numbers
+_LEAST_RATE = 1e-15  # bit/s
 _LONGEST_NAME = 128  # characters of a device's name
 _MOST_ROUNDS = 2**31 - 1
 RECORD = "fedsched"  # the name of our record in what nodes say
@@ -44,16 +45,21 @@ class Report:
     device: str  # the name of the device, the same after a restart of its node
     round: int  # that the gain is for, counted from 0
     gain: float  # |h|^2; NaN: the node cannot send in that round
+    rate: float = math.nan  # of its upload in bit/s; NaN: the node does not know
 
     def record(self) -> ConfigRecord:
         """The report as it travels."""
-        return ConfigRecord({"device": self.device, "round": self.round, "gain": self.gain})
+        record = ConfigRecord({"device": self.device, "round": self.round, "gain": self.gain})
+        if not math.isnan(self.rate):
+            record["rate"] = self.rate
+        return record
 
     @classmethod
     def read(cls, content: RecordDict) -> Self:
         """The report in a reply; an UnusableError says why there is none.
 
-        A gain out of bounds is read as that of a node that cannot send.
+        A gain out of bounds is read as that of a node that cannot send, and a rate out of bounds
+        as none.
         """
         record = content.get(RECORD)
         if not isinstance(record, ConfigRecord):
@@ -69,7 +75,10 @@ class Report:
             raise UnusableError(f"its round is not one from 0 to {_MOST_ROUNDS}")
         if not (isinstance(gain, float) and _LEAST_GAIN <= gain <= 1.0 / _LEAST_GAIN):
             gain = math.nan
-        return cls(device=device, round=round_, gain=gain)
+        rate = record.get("rate")
+        if not (isinstance(rate, float) and _LEAST_RATE <= rate <= 1.0 / _LEAST_RATE):
+            rate = math.nan
+        return cls(device=device, round=round_, gain=gain, rate=rate)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +87,8 @@ class Assignment:
 
     round: int  # counted from 0
     device: int  # the node's number in the run log
-    power_w: float  # to send the update with
-    airtime_s: float  # that the upload is planned to take at that power
+    airtime_s: float  # that the upload is planned to take
+    power_w: float | None = None  # to send the update with, if the server knows the radio
     weight: float | None = None  # of the update in the model, if the server tells
 
     def entries(self) -> dict[str, int | float]:

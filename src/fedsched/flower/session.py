@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedsched.errors import FedschedError, InputError
 from fedsched.flower.defaults import WEIGHTS
-from fedsched.flower.exchange import Lost, read_reply
+from fedsched.flower.exchange import Came, Lost, read_reply
 from fedsched.flower.federation import FederationState
 from fedsched.flower.folder import Saved
 from fedsched.flower.influence import Influence
@@ -32,8 +32,10 @@ from fedsched.flower.model import (
     update_in,
 )
 from fedsched.flower.optimiser import ServerOptimiser
+from fedsched.flower.pace import taken
 from fedsched.flower.protocol import Assignment
 from fedsched.flower.settings import Settings
+from fedsched.randomness import stream
 from fedsched.values import ScheduledRound, TrainedRound
 
 __all__ = ["Session"]
@@ -87,6 +89,7 @@ class Session:
         )
         self.influence = Influence(bounds=given.bounds)
         self.now: Outcome | None = None
+        self.came: dict[int, Came] = {}  # replies with their times, by node, if they were timed
         self.idle = 0  # tries in a row in which nobody could be asked
         self._warned = False
 
@@ -122,9 +125,18 @@ class Session:
             memory={**self.state.arrays(), **moments, **self.influence.arrays()},
         )
 
-    def trained_round(self, accuracy: float, test_loss: float) -> TrainedRound:
-        """The round as the run log has it."""
+    def trained_round(self, accuracy: float, test_loss: float, wall_s: float) -> TrainedRound:
+        """The round as the run log has it, and what it took besides the exchange is noted."""
         assert self.now is not None
+        now, came = self.now, self.came
+        took_s = [taken(came[n]).whole_s if n in came else math.nan for n in now.nodes]
+        longest_s = max((each for each in took_s if each == each), default=0.0)
+        _log.info(
+            "round %d: took %.1f s, %.1f s of it the exchange, for which %.1f s was planned",
+            now.scheduled.round, wall_s, longest_s, now.scheduled.airtime_s,
+        )  # fmt: skip
+        rest_s = max(wall_s - longest_s, 0.0)
+        self.state = replace(self.state, overhead_s=_mixed(self.state, rest_s))
         return TrainedRound(
             scheduled=self.now.scheduled,
             parameters=np.empty(0, dtype=np.float32),
@@ -133,24 +145,27 @@ class Session:
             accuracy=accuracy,
             test_loss=test_loss,
             worst_power_w=self.state.worst_power_w,
+            wall_s=wall_s,
+            took_s=np.array(took_s),
         )
 
     # --- a round --------------------------------------------------------------------------------
 
     def choose(self, t: int, arrays: ArrayRecord, grid: Grid) -> list[tuple[int, Assignment]]:
-        """Learn the gains, decide and draw: nodes with their assignments; none if nobody is there.
+        """Learn of links, decide and draw: nodes with their assignments; none if nobody is there.
 
         A try in which no node can be asked is no round: after too many an error ends the run.
         """
         self.set(arrays)
-        self.now = None
+        self.now, self.came = None, {}
         online = sorted(grid.get_node_ids())
         state = replace(self.state, round=t)
         # Nobody rests while there is nobody else.
         awake = online if self.idle else state.fleet.awake(online, t)
-        state = self.scheduler.learn_gains(state, grid, awake, online)
-        present = state.fleet.present(awake, t, self._given.max_age_rounds)
-        if not (state.fleet.gain[present] > 0.0).any():
+        knowledge = self.scheduler.knowledge
+        state = self.scheduler.learn(state, grid, awake, online)
+        present = self._some(t, knowledge.present(state.fleet, awake, t))
+        if not (knowledge.channel(state.fleet)[present] > 0.0).any():
             self.state = state
             self._nobody(t, len(online))
             return []
@@ -166,12 +181,24 @@ class Session:
             for place, (n, node) in enumerate(zip(device, nodes, strict=True))
         ]
 
+    def _some(self, t: int, present: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of the present devices that are looked at: a share of equal chances, if asked for.
+
+        A policy that sets its cohorts by itself then chooses among these. It is as without bias as
+        before: each device has the same chance to be among them.
+        """
+        size = self._given.subset_of(len(present))
+        if size >= len(present):
+            return present
+        rng = stream(self.scheduler.seed, "subset", t)
+        return np.sort(rng.choice(present, size, replace=False))
+
     def _assignment(self, scheduled: ScheduledRound, place: int, device: int) -> Assignment:
         weight = float(scheduled.cohort.weight[place])
         return Assignment(
             round=scheduled.round,
             device=device,
-            power_w=float(scheduled.decision.power_w[device]),
+            power_w=float(scheduled.decision.power_w[device]) if self._given.radio else None,
             airtime_s=float(scheduled.upload_s[place]),
             weight=weight if self._given.tell_weights else None,
         )
@@ -179,15 +206,10 @@ class Session:
     def _nobody(self, t: int, online: int) -> None:
         self.idle += 1
         most = self._given.max_idle_rounds
-        words = (
-            f"round {t}: none of {online} nodes has told a gain that it can send with, within "
-            f"{self._given.query_timeout_s:g} s"
-        )
+        why, remedy = self.scheduler.knowledge.nobody(online)
+        words = f"round {t}: {why}"
         if self.idle >= most:
-            raise FedschedError(
-                f"{words}, {most} times in a row; see that the client app is a ChannelClientApp "
-                "and that its gain function answers, or raise query_timeout_s or max_idle_rounds"
-            )
+            raise FedschedError(f"{words}, {most} times in a row; {remedy}")
         _log.warning("%s; this is no round, and is tried again (%d of %d)", words, self.idle, most)
 
     def _judge_weights(self, t: int, total: float, size: int) -> None:
@@ -219,8 +241,7 @@ class Session:
         silent = {node for node in now.nodes if node not in by_node}
         spoke = [node for node in now.nodes if node in by_node]
         told = [by_node[node] for node in spoke if not by_node[node].has_error()]
-        heard = self.scheduler.reports_in(told, spoke)
-        fleet = self.state.fleet.hear(heard, now.nodes)
+        fleet = self.scheduler.knowledge.hear(self.state.fleet, self.came, told, now.nodes)
         fleet = fleet.met(spoke, "train").miss(silent, t, "train")
         self.state = replace(self.state, round=t + 1, fleet=fleet)
         if after is not None:
@@ -280,3 +301,8 @@ class Session:
         assert self.now is not None
         device = self.state.fleet.name[int(self.now.scheduled.cohort.device[place])]
         _log.warning("round %d: the update of device %s is lost: %s", t, device, reason)
+
+
+def _mixed(state: FederationState, rest_s: float) -> float:
+    """What a round takes besides its exchange, on average; the first one begins it."""
+    return rest_s if state.overhead_s == 0.0 else 0.8 * state.overhead_s + 0.2 * rest_s

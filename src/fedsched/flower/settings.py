@@ -7,20 +7,25 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from flwr.serverapp.strategy import FedAvg
 
 from fedsched.checks import positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.flower.defaults import FRACTION, cohort_size, safe_options
 from fedsched.flower.federation import Scheduler
+from fedsched.flower.knowledge import AbstractKnowledge, Measured, Reported
 from fedsched.flower.metrics import Aggregation
 from fedsched.flower.model import Arrays
+from fedsched.flower.paced import Paced
 from fedsched.learning.influence import BOUNDS
 from fedsched.policies import AbstractPolicy, make_policy
-from fedsched.solve.uplink import PAPER_UPLINK, Uplink
+from fedsched.radio.access import TDMA, Parallel
+from fedsched.solve.uplink import PAPER_UPLINK, AbstractLink, RateLink, Uplink
 
 __all__ = ["Settings"]
 
+AUTO, PAPER = "auto", "paper"  # a policy, a link
 _ACCURACY = ("accuracy", "eval_acc", "test_accuracy", "acc")
 _LOSS = ("loss", "eval_loss", "test_loss")
 
@@ -34,7 +39,7 @@ class Settings:
     seed: int | None
     fraction_train: float | None
     draws: int | None
-    uplink: Uplink | None
+    uplink: Uplink | str | None
     budget_w: float
     options: Mapping[str, Any]
     optimiser: FedAvg | None
@@ -87,10 +92,10 @@ class Settings:
                 f"fraction_evaluate must lie in [0, 1], got {self.fraction_evaluate}; it is the "
                 "share of nodes that evaluate"
             )
-        if not isinstance(self.uplink, Uplink | None):
+        if not (self.uplink in (None, PAPER) or isinstance(self.uplink, Uplink)):
             raise InputError(
-                f"uplink must be a fedsched Uplink or None, got {self.uplink!r}; the paper's is "
-                "fedsched.PAPER_UPLINK"
+                f"uplink must be a fedsched Uplink, {PAPER!r} or None, got {self.uplink!r}; with "
+                "None what exchanges take is measured"
             )
         if own := sorted({"budget_w", "draws", "uplink"} & self.options.keys()):
             raise InputError(
@@ -106,8 +111,8 @@ class Settings:
                 "is present counts the same; leave it out"
             )
         self.make_policy(
-            PAPER_UPLINK, 1
-        )  # refuse a bad name or option now, not after the nodes came
+            self.uplink_for({"x": np.zeros(1)}), 1
+        )  # refuse a bad one now, not after the nodes came
 
     @property
     def policy_name(self) -> str:
@@ -124,11 +129,19 @@ class Settings:
         """Metrics that count as the loss of an evaluation."""
         return _LOSS if self.loss is None else (self.loss,)
 
-    def uplink_for(self, model: Arrays) -> Uplink:
-        """The link that was given, or the paper's with 32 bits for each number of the model."""
-        if self.uplink is not None:
+    @property
+    def radio(self) -> bool:
+        """Whether the radio is known, and with it powers; or else what exchanges take is all."""
+        return self.uplink is not None
+
+    def uplink_for(self, model: Arrays) -> AbstractLink:
+        """The link that was given; the paper's has 32 bits for each number of the model."""
+        if isinstance(self.uplink, Uplink):
             return self.uplink
-        return replace(PAPER_UPLINK, bits=32.0 * sum(each.size for each in model.values()))
+        bits = 32.0 * sum(each.size for each in model.values())
+        if self.radio:
+            return replace(PAPER_UPLINK, bits=bits)
+        return RateLink(bits=max(bits, 1.0), max_power_w=self.budget_w)
 
     def draws_of(self, devices: int) -> int:
         """How many of so many present devices train in a round."""
@@ -136,35 +149,57 @@ class Settings:
             return self.draws
         return cohort_size(self.fraction_train or FRACTION, self.min_train_nodes, devices)
 
-    def make_policy(self, uplink: Uplink, devices: int) -> AbstractPolicy:
+    def subset_of(self, devices: int) -> int:
+        """Among how many of so many present devices a policy chooses that sets its own cohorts."""
+        if self.policy_name != AUTO or self.draws is self.fraction_train is None:
+            return devices
+        return self.draws_of(devices)
+
+    def make_policy(self, uplink: AbstractLink, devices: int) -> AbstractPolicy:
         """The policy that was given, or one by its name for so many present devices."""
         if not isinstance(self.policy, str):
             return self.policy
+        if self.policy == AUTO and not self.radio:
+            return Paced(
+                bits=uplink.bits, work_s=np.zeros(devices), least=self.min_train_nodes,
+                **self.options,
+            )  # fmt: skip
         draws = self.draws_of(devices)
         options = self._options(uplink, draws, devices)
         return make_policy(
-            self.policy, uplink=uplink, draws=draws, budget_w=self.budget_w, **options
-        )
+            self.policy, uplink=uplink, draws=draws, budget_w=self.budget_w,
+            access=TDMA() if self.radio else Parallel(), **options,
+        )  # fmt: skip
 
-    def _options(self, uplink: Uplink, draws: int, devices: int) -> dict[str, Any]:
+    def _options(self, uplink: AbstractLink, draws: int, devices: int) -> dict[str, Any]:
         return safe_options(
             self.policy_name, uplink=uplink, budget_w=self.budget_w, draws=draws,
             devices=devices, given=self.options,
         )  # fmt: skip
 
-    def scheduler(self, uplink: Uplink, seed: int) -> Scheduler:
+    def scheduler(self, uplink: AbstractLink, seed: int) -> Scheduler:
         """What asks and chooses, over that link."""
         return Scheduler(
             policy_of=lru_cache(maxsize=16)(partial(self.make_policy, uplink)),
             uplink=uplink,
+            knowledge=self._knowledge(uplink),
             seed=seed,
-            max_age_rounds=self.max_age_rounds,
             query_timeout_s=self.query_timeout_s,
             arrays_key=self.arrayrecord_key,
-            registered=self.registered,
         )
 
-    def scenario(self, uplink: Uplink, num_rounds: int, seed: int) -> dict[str, dict[str, Any]]:
+    def _knowledge(self, uplink: AbstractLink) -> AbstractKnowledge:
+        if not self.radio:
+            return Measured(registered=self.registered, bits=uplink.bits)
+        return Reported(
+            registered=self.registered,
+            max_age_rounds=self.max_age_rounds,
+            query_timeout_s=self.query_timeout_s,
+        )
+
+    def scenario(
+        self, uplink: AbstractLink, num_rounds: int, seed: int
+    ) -> dict[str, dict[str, Any]]:
         """What the run depends on, in the sections that fedsched's reports know."""
         optimiser = {} if self.optimiser is None else {"optimiser": type(self.optimiser).__name__}
         link = dataclasses.asdict(uplink)
@@ -172,15 +207,20 @@ class Settings:
             "run": {"rounds": num_rounds, "seed": seed},
             "policy": {"kind": self.policy_name, **self._policy_fields(uplink)},
             "channel": {
-                "kind": "reported",
+                "kind": "reported" if self.radio else "measured",
                 "max_age_rounds": self.max_age_rounds,
                 "min_nodes": self.min_available_nodes,
             },
-            "uplink": {**link, "budget_w": self.budget_w, "access": "tdma", "computation_s": 0.0},
+            "uplink": {
+                **link,
+                "budget_w": self.budget_w,
+                "access": self._knowledge(uplink).access.name,
+                "computation_s": 0.0,
+            },
             "training": {"framework": "flower", "bounds": self.bounds, **optimiser},
         }
 
-    def _policy_fields(self, uplink: Uplink) -> dict[str, Any]:
+    def _policy_fields(self, uplink: AbstractLink) -> dict[str, Any]:
         """What tells one policy from another, as a manifest can hold it: a design in words."""
         if isinstance(self.policy, str):
             size = (
@@ -189,8 +229,8 @@ class Settings:
                 else {"draws": self.draws}
             )
             options = self._options(uplink, 1, 1)
-            if "qmin" not in self.options:
-                options.pop("qmin", None)  # it follows from the size and from who is present
+            for name in {"qmin", "weight_limit"} - self.options.keys():
+                options.pop(name, None)  # it follows from the size and from who is present
             return {**size, **options}
         if not dataclasses.is_dataclass(self.policy):
             return {}

@@ -17,6 +17,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
 from flwr.serverapp.strategy.strategy_utils import log_strategy_start_info
 
+from fedsched.flower import exchange as exchanges
 from fedsched.flower.exchange import Lost, exchange, read_reply
 from fedsched.flower.folder import saved_seed
 from fedsched.flower.metrics import Aggregation, aggregated, number_in
@@ -88,13 +89,13 @@ class ChannelStrategy(Strategy):
 
     def __init__(
         self,
-        policy: str | AbstractPolicy = "lyapunov",
+        policy: str | AbstractPolicy = "auto",
         *,
         folder: str | Path | None = None,
         seed: int | None = None,
         fraction_train: float | None = None,
         draws: int | None = None,
-        uplink: Uplink | None = None,
+        uplink: Uplink | str | None = None,
         budget_w: float = 1.0,
         options: Mapping[str, Any] | None = None,
         optimiser: FedAvg | None = None,
@@ -184,6 +185,7 @@ class ChannelStrategy(Strategy):
                 self._wait_for_nodes(grid, max(least, 1))
                 least = 1
                 _console.info("[ROUND %d/%d]", session.state.round + 1, num_rounds)
+                began_s = exchanges.clock.now_s()
                 done = self._train(grid, result, train_config or ConfigRecord())
                 if done is None:  # nobody could be asked: this was no round
                     time.sleep(_POLL_S)
@@ -194,7 +196,9 @@ class ChannelStrategy(Strategy):
                 accuracy = number_in(metrics, self._settings.accuracy_names)
                 loss = number_in(metrics, self._settings.loss_names)
                 last = session.state.round >= num_rounds
-                folder.add(session.trained_round(accuracy, loss), session.saved, last=last)
+                wall_s = exchanges.clock.now_s() - began_s
+                trained = session.trained_round(accuracy, loss, wall_s)
+                folder.add(trained, session.saved, last=last)
             folder.finish(session.model)
         result.arrays = session.record()
         _console.info("Strategy execution finished in %.2fs", time.monotonic() - began)
@@ -233,10 +237,11 @@ class ChannelStrategy(Strategy):
         assert session is not None
         server_round = session.state.round + 1  # Flower counts from 1
         messages = self.configure_train(server_round, session.record(), config, grid)
-        replies = exchange(grid, messages, self._timeout_s)
+        came = exchange(grid, messages, self._timeout_s)
         if session.now is None:
             return None
-        arrays, metrics = self.aggregate_train(server_round, replies)
+        session.came = {each.reply.metadata.src_node_id: each for each in came}
+        arrays, metrics = self.aggregate_train(server_round, [each.reply for each in came])
         if arrays is not None and arrays is not session.record():
             session.set(arrays)  # a subclass has changed what was added up
         if metrics is not None:
@@ -254,7 +259,8 @@ class ChannelStrategy(Strategy):
         measured = None
         asked = list(self.configure_evaluate(server_round, record, config, grid))
         if asked:
-            measured = self.aggregate_evaluate(server_round, exchange(grid, asked, self._timeout_s))
+            came = exchange(grid, asked, self._timeout_s)
+            measured = self.aggregate_evaluate(server_round, [each.reply for each in came])
             if measured is not None:
                 _console.info("\t└──> Aggregated MetricRecord: %s", measured)
                 result.evaluate_metrics_clientapp[server_round] = measured

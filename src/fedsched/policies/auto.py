@@ -102,11 +102,7 @@ class Auto(AbstractPolicy):
         for name in ("kappa", "fixed_lam"):
             if getattr(self, name) is not None:
                 positive_number(name, getattr(self, name))
-        if not 1.0 <= self.weight_limit < np.inf:
-            raise InputError(
-                f"weight_limit must be at least 1, got {self.weight_limit}; a device that always "
-                "takes part has its share of the data as its weight, and others have more"
-            )
+        positive_number("weight_limit", self.weight_limit)
         if self.budget_mode not in _FIRST_CREDIT:
             raise InputError(
                 f"budget_mode must be 'average' or 'strict', got {self.budget_mode!r}; 'average' "

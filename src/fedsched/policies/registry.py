@@ -28,7 +28,7 @@ from fedsched.policies.wireless_rules import (
 )
 from fedsched.policies.wireless_systems import FedAU, ResourceBlocks, SinrThreshold
 from fedsched.radio.access import TDMA, AbstractAccess
-from fedsched.solve.uplink import Uplink
+from fedsched.solve.uplink import AbstractLink, Uplink
 from fedsched.values import PerDevice
 
 __all__ = [
@@ -271,7 +271,7 @@ def reads_of(name: str, power: str | None) -> frozenset[str]:
 def make_policy(
     name: str,
     *,
-    uplink: Uplink,
+    uplink: AbstractLink,
     draws: int = 10,
     budget_w: float = 1.0,
     access: AbstractAccess = TDMA(),
