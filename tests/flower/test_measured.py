@@ -54,12 +54,12 @@ def test_nothing_set_over_an_unchanged_client_app_learns_who_is_slow(tmp_path):
     log = read_run(tmp_path)
     assert log.lists("device")[0] == list(range(10))  # nothing is known yet: as in FedAvg
     part = np.bincount(np.concatenate(log.lists("device")).astype(int), minlength=10) / 60
-    assert part[3:].tolist() == [1.0] * 7  # the faster ones, always
-    assert 0.1 < part[0] < 0.5
+    assert part[2:].tolist() == [1.0] * 8  # the faster ones, always
+    assert 0.1 < part[0] < 0.6
     assert (np.diff(part) >= 0.0).all()
     sums = [sum(each) for each in log.lists("weight")]
-    assert all(0.7 - 1e-9 <= total <= 1.5 + 1e-9 for total in sums)
-    assert log.column("wall_s").mean() < 0.7 * (1.0 + SECONDS.max())
+    assert all(0.8 - 1e-9 <= total <= 1.25 + 1e-9 for total in sums)
+    assert log.column("wall_s").mean() < 0.8 * (1.0 + SECONDS.max())
 
 
 def test_what_is_planned_is_what_is_measured(tmp_path):
@@ -87,7 +87,7 @@ def test_a_node_that_becomes_slow_is_asked_less(tmp_path):
     started(grid, tmp_path, 40)
     part = [2 in each for each in read_run(tmp_path).lists("device")]
     assert all(part[:5])
-    assert np.mean(part[10:]) < 0.7
+    assert np.mean(part[10:]) < 0.8
 
 
 def test_a_reported_rate_is_believed(tmp_path):
@@ -97,8 +97,8 @@ def test_a_reported_rate_is_believed(tmp_path):
     grid = federation(client, upload_s=np.full(10, 1.0))
     started(grid, tmp_path, 40)
     part = np.bincount(np.concatenate(read_run(tmp_path).lists("device")).astype(int)) / 40
-    assert part[3:].tolist() == [1.0] * 7
-    assert part[0] < 0.7
+    assert part[2:].tolist() == [1.0] * 8
+    assert part[0] < 0.8
 
 
 def _part(context):

@@ -39,8 +39,8 @@ def test_slopes_do_not_fall_and_keep_the_sum():
 @pytest.mark.parametrize("overhead_s", [0.0, 5.0])
 @pytest.mark.parametrize("kappa", [2.0, 40.0])
 def test_no_probabilities_of_a_grid_are_better(overhead_s, kappa):
-    """Ten nodes: the seven fastest always, the others on a grid of forty each."""
-    grid = np.linspace(0.05, 1.0, 40)
+    """Ten nodes: the eight fastest always, the others on a grid of 200 each."""
+    grid = np.linspace(0.05, 1.0, 200)
     for _ in range(3):
         time_s = np.sort(RNG.lognormal(sigma=1.5, size=10))
         policy = paced(10, overhead_s=overhead_s, kappa=kappa)
@@ -50,9 +50,9 @@ def test_no_probabilities_of_a_grid_are_better(overhead_s, kappa):
 
         ours = policy.probability(time_s)
         best = min(
-            cost(np.array([*np.ones(7), *tail]))
-            for tail in itertools.product(grid, repeat=3)
-            if tail[0] >= tail[1] >= tail[2] and 7.0 + sum(1.0 / q for q in tail) <= 15.0
+            cost(np.array([*np.ones(8), *tail]))
+            for tail in itertools.product(grid, repeat=2)
+            if tail[0] >= tail[1] and 8.0 + sum(1.0 / q for q in tail) <= 12.5
         )
         assert (np.diff(ours) <= 1e-12).all()
         assert cost(ours) <= best * 1.01
@@ -79,18 +79,18 @@ def test_the_weights_of_every_round_add_up_to_nearly_one(devices, spread):
             1.0 / (devices * made.probability[made.cohort.device])
         )
         sums.append(made.cohort.weight.sum())
-    assert min(sums) >= 0.7 - 1e-12
-    assert max(sums) <= 1.5 + 1e-9
+    assert min(sums) >= 0.8 - 1e-12
+    assert max(sums) <= 1.25 + 1e-9
     if spread == 0.0:
         assert sums == pytest.approx([1.0] * 300)  # equal nodes all take part, as in FedAvg
 
 
 def test_so_many_take_part_in_every_round():
-    time_s = np.geomspace(1.0, 1e4, 9)
-    sizes = {decided(time_s, t, least=8).cohort.size for t in range(60)}
-    assert min(sizes) == 8
-    assert max(sizes) == 9
-    assert min(decided(time_s, t).cohort.size for t in range(60)) == 7
+    time_s = np.geomspace(1.0, 1e4, 10)
+    sizes = {decided(time_s, t, least=9).cohort.size for t in range(60)}
+    assert min(sizes) == 9
+    assert max(sizes) == 10
+    assert min(decided(time_s, t).cohort.size for t in range(60)) == 8
 
 
 def test_a_node_without_a_rate_is_left_out():

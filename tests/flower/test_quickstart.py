@@ -34,8 +34,8 @@ def test_nothing_set_is_as_good_as_fedavg_with_all_nodes(tmp_path):
     assert np.min(np.subtract(ours, theirs)) > -0.02
     for seed in range(3):
         log = read_run(tmp_path / names[1] / str(seed))
-        assert all(0.7 - 1e-9 <= sum(each) <= 1.5 + 1e-9 for each in log.lists("weight"))
-        assert sum(map(len, log.lists("device"))) < 0.95 * 30 * 10  # not everybody, every time
+        assert all(0.8 - 1e-9 <= sum(each) <= 1.25 + 1e-9 for each in log.lists("weight"))
+        assert sum(map(len, log.lists("device"))) < 0.97 * 30 * 10  # not everybody, every time
 
 
 @pytest.mark.slow

@@ -120,7 +120,6 @@ class Scheduler:
         done, policy = schedule_present(
             policy=self._policy(state, present),
             uplink=self.uplink,
-            access=self.knowledge.access,
             seed=self.seed,
             round=state.round,
             gain=self.knowledge.channel(state.fleet),

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from fedsched.policies import AbstractPolicy, PolicyState
 from fedsched.policies.base import nobody
 from fedsched.radio import AbstractMemorylessChannel
-from fedsched.radio.access import TDMA, AbstractAccess
 from fedsched.rounds import Air, Measure, ScheduleState, schedule_round
 from fedsched.solve.uplink import AbstractLink
 from fedsched.values import PerDevice, ScheduledRound, spread
@@ -41,7 +40,6 @@ def schedule_present(
     present: NDArray[np.int64],
     state: PolicyState,
     measure: Measure,
-    access: AbstractAccess = TDMA(),
 ) -> tuple[ScheduledRound, PolicyState]:
     """Decide and draw among the present devices; the others are as if they were not there.
 
@@ -54,19 +52,12 @@ def schedule_present(
         present: those that can be chosen, ascending.
         state: of the policy, for all devices; that of the others does not move.
         measure: asks devices, by number, what the policy wants to know.
-        access: how the link is shared.
     """
     devices = len(gain)
     if not len(present):
         return _nobody(round, devices), state
     done, after = schedule_round(
-        Air(
-            channel=_Reported(gain=gain[present]),
-            policy=policy,
-            uplink=uplink,
-            seed=seed,
-            access=access,
-        ),
+        Air(channel=_Reported(gain=gain[present]), policy=policy, uplink=uplink, seed=seed),
         ScheduleState(round=round, channel={}, policy=part_of(policy, state, present)),
         lambda kind, places: measure(kind, present[places]),
     )

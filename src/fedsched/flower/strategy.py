@@ -3,7 +3,6 @@
 configure_train -> messages -> replies -> aggregate_train -> run log and checkpoint
 """
 
-import io
 import logging
 import math
 import secrets
@@ -39,48 +38,43 @@ Evaluation: TypeAlias = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
 class ChannelStrategy(Strategy):
-    r"""Chooses nodes by their channel, within each device's power budget, without bias.
+    r"""Chooses nodes by what they take, or by their channel and power budget, without bias.
 
-    Each round the nodes' gains g are learnt, the policy decides probabilities and powers, a cohort
-    is drawn, and the model moves by
+    Each round the policy decides probabilities, a cohort is drawn, and the model moves by
 
     .. math:: x \leftarrow x + \sum_{n \in \text{cohort}} w_n (y_n - x), \quad w_n = 1 / (N q_n),
 
     in the order of the devices' numbers, never renormalised. N counts the devices present in the
     round, so the model follows the average over those, each counting the same. A reply that is
-    lost keeps its price in the power queue and brings no update; this is not corrected, and the
-    log counts the lost replies.
+    lost brings no update; this is not corrected, and the log counts the lost replies.
 
     With a ``folder``, queues, gains, round, model and optimiser are saved, and a strategy that is
-    started again on it goes on there. The folder is a run folder of fedsched: show it with
-    ``fedsched report``. Without one nothing is kept, as in Flower's own strategies. The same holds
-    where another strategy, such as one of Flower's for differential privacy, drives this one.
+    started again on it goes on there; ``fedsched report`` shows it. Without one nothing is kept, as
+    in Flower's own strategies, nor where another strategy (differential privacy) drives this one.
 
     Args:
         policy: a name that ``fedsched policies`` lists, or a policy of your own.
         folder: the run folder. Give the whole path where the server app runs in another place.
-        seed: of cohorts; the same seed and the same gains give the same cohorts. By default one
-            from the system, which nobody can foretell; the run folder keeps it.
-        fraction_train: share of the present nodes that train in a round, of a policy by name; 0.8
-            unless ``draws`` says how many.
+        seed: of cohorts. By default one from the system, which nobody can foretell; the run folder
+            keeps it.
+        fraction_train: share of the present nodes that train in a round, of a policy by name. By
+            default ``auto`` sets it, and 0.8 with other policies.
         draws: m, so many devices a round in place of a share, of a policy by name.
-        uplink: the shared link; by default the paper's, with 32 bits for each number of the model.
+        uplink: the radio, if it is known: nodes then report gains (``ChannelClientApp``). "paper"
+            is the paper's. By default what exchanges take is measured, and nodes are any.
         budget_w: average transmit power of each device, of a policy by name.
         options: other settings of a policy by name, such as ``{"lam": 10.0, "v": 100.0}``.
-        optimiser: a FedAdam, FedYogi, FedAdagrad or FedAvgM of Flower's that takes the step, or a
-            FedProx.
+        optimiser: a FedAdam, FedYogi, FedAdagrad, FedAvgM or FedProx of Flower's.
         fraction_evaluate: share of the present nodes that evaluate the model after a round.
         min_train_nodes, min_evaluate_nodes, min_available_nodes: as of ``FedAvg``.
         weighted_by_key: the metric by which the metrics of replies are averaged.
         arrayrecord_key, configrecord_key: names of the records in messages.
         train_metrics_aggr_fn, evaluate_metrics_aggr_fn: as of ``FedAvg``.
-        max_age_rounds: a gain older than this is asked for anew. 0 asks everybody who did not train
-            in the round before; a larger number saves waiting where channels change slowly.
+        max_age_rounds: a gain older than this is asked for anew, where an ``uplink`` is given.
         query_timeout_s: how long to wait for answers to questions about gains.
         max_idle_rounds: so many tries in a row in which nobody could be asked end the run.
         checkpoint_every: rounds from checkpoint to checkpoint.
-        registered: the device of each node by its id. Nodes that are not named are not asked, and
-            what they call themselves does not matter.
+        registered: the device of each node by its id; other nodes are not asked.
         tell_weights: whether a node is told the weight of its update.
         bounds: of what one node can do to the model: "clip", "robust" or "off".
         run_config: the run config of the server app, for the run folder to compare.
@@ -196,15 +190,14 @@ class ChannelStrategy(Strategy):
                 accuracy = number_in(metrics, self._settings.accuracy_names)
                 loss = number_in(metrics, self._settings.loss_names)
                 last = session.state.round >= num_rounds
-                wall_s = exchanges.clock.now_s() - began_s
-                trained = session.trained_round(accuracy, loss, wall_s)
-                folder.add(trained, session.saved, last=last)
+                done_s = exchanges.clock.now_s() - began_s
+                folder.add(session.trained_round(accuracy, loss, done_s), session.saved, last=last)
             folder.finish(session.model)
         result.arrays = session.record()
         _console.info("Strategy execution finished in %.2fs", time.monotonic() - began)
         _console.info("Final results:")
-        for line in io.StringIO(str(result)):
-            _console.info("\t%s", line.rstrip())
+        for line in str(result).splitlines():
+            _console.info("\t%s", line)
         return result
 
     def _begin(self, arrays: ArrayRecord) -> Session:
@@ -276,7 +269,7 @@ class ChannelStrategy(Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Learn the gains, decide, draw, and write to the nodes that take part."""
+        """Learn of links, decide, draw, and write to the nodes that take part."""
         given, session = self._settings, self._running(arrays)
         chosen = session.choose(server_round - 1, arrays, grid)
         if session.optimiser is not None:
@@ -351,6 +344,7 @@ class ChannelStrategy(Strategy):
                 )  # fmt: skip
             else:
                 contents.append(content)
-        got = len(contents)
-        _console.info("aggregate_evaluate: Received %d results and %d failures", got, failures)
+        _console.info(
+            "aggregate_evaluate: Received %d results and %d failures", len(contents), failures
+        )
         return aggregated(contents, given.weighted_by_key, given.evaluate_metrics_aggr_fn)

@@ -28,7 +28,7 @@ from fedsched.policies.wireless_rules import (
 )
 from fedsched.policies.wireless_systems import FedAU, ResourceBlocks, SinrThreshold
 from fedsched.radio.access import TDMA, AbstractAccess
-from fedsched.solve.uplink import AbstractLink, Uplink
+from fedsched.solve.uplink import AbstractLink
 from fedsched.values import PerDevice
 
 __all__ = [
