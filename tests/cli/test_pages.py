@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGES = ("units", "throughput", "budgets")
+PAGES = ("units", "throughput", "budgets", "figures")
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -99,16 +99,17 @@ def test_the_accuracy_figure_is_drawn_over_the_clock():
 @pytest.mark.slow
 def test_a_figure_is_saved_in_the_format_of_its_ending(tmp_path):
     figure = accuracy_figure(CURVES, target=0.8)
-    png, svg, page = (
-        save_figure(figure, tmp_path / f"a.{kind}") for kind in ("png", "svg", "html")
+    png, svg, pdf, page = (
+        save_figure(figure, tmp_path / f"a.{kind}") for kind in ("png", "svg", "pdf", "html")
     )
+    assert pdf.read_bytes().startswith(b"%PDF-")
     assert png.read_bytes().startswith(b"\x89PNG\r\n")
     assert ElementTree.parse(svg).getroot().tag == "{http://www.w3.org/2000/svg}svg"
     text = page.read_text(encoding="utf-8")
     assert text.startswith("<!doctype html>")
     assert text.count("<svg") == text.count("</svg>") == text.count("</html>") == 1
     assert "m = 5 draws a round" in text
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.png", "a.svg"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.pdf", "a.png", "a.svg"]
 
 
 @pytest.mark.slow
@@ -118,7 +119,7 @@ def test_the_title_of_a_page_is_escaped(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", ["svg", "png", "html"])
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf", "html"])
 def test_the_same_figure_gives_the_same_bytes(tmp_path, suffix):
     one, other = (
         save_figure(accuracy_figure(CURVES, target=0.8), tmp_path / name / f"a.{suffix}")
@@ -129,5 +130,5 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path, suffix):
 
 
 def test_another_ending_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"plot must end in one of \.png, \.svg, \.html"):
-        save_figure(accuracy_figure(CURVES, target=0.8), tmp_path / "a.pdf")
+    with pytest.raises(InputError, match=r"plot must end in one of \.png, \.svg, \.pdf, \.html"):
+        save_figure(accuracy_figure(CURVES, target=0.8), tmp_path / "a.gif")

@@ -4,7 +4,7 @@ One run serves every computation time: whatever is said of time takes ``computat
 argument.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from fedsched.clock import elapsed_s
 from fedsched.runs.runlog import RunLog
 
-__all__ = ["Curve", "curve_of", "mean_curve", "rolling_mean", "training_loss"]
+__all__ = [
+    "Band",
+    "Curve",
+    "curve_of",
+    "mean_curve",
+    "rolling_mean",
+    "seed_band",
+    "training_loss",
+]
 
 Values = NDArray[np.float64]
 
@@ -88,6 +96,47 @@ def rolling_mean(value: Values, window: int) -> Values:
     return np.asarray((sums[end] - sums[begin]) / (end - begin))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Band:
+    """The mean of several seeds, and the lowest and the highest of them."""
+
+    where: Values  # seconds, or rounds
+    mean: Values
+    low: Values
+    high: Values
+
+
+def seed_band(
+    curves: Sequence[Curve],
+    *,
+    computation_s: float = 0.0,
+    points: int = 400,
+    window: int = 1,
+    over: str = "time",
+    spaced: Callable[[float, float, int], Values] = np.linspace,
+) -> Band:
+    """Curves of several seeds on one grid, averaged, then smoothed: the paper's protocol.
+
+    Each curve is interpolated linearly at ``points`` times (or rounds), from the latest first
+    measurement to the earliest last one, so that every seed speaks at every point. They are
+    uniform, or as ``spaced`` places them. The band is that of the seeds, each smoothed alike.
+    """
+    places = [curve.time_s(computation_s) if over == "time" else curve.rounds for curve in curves]
+    begin = max(float(place[0]) for place in places)
+    end = min(float(place[-1]) for place in places)
+    grid = spaced(begin, max(begin, end), points)
+    each = [
+        np.interp(grid, place, curve.value) for place, curve in zip(places, curves, strict=True)
+    ]
+    smooth = [rolling_mean(value, window) for value in each]
+    return Band(
+        where=grid,
+        mean=rolling_mean(np.mean(each, axis=0), window),
+        low=np.min(smooth, axis=0),
+        high=np.max(smooth, axis=0),
+    )
+
+
 def mean_curve(
     curves: Sequence[Curve],
     *,
@@ -96,16 +145,6 @@ def mean_curve(
     window: int = 1,
     over: str = "time",
 ) -> tuple[Values, Values]:
-    """Curves of several seeds on one grid, averaged, then smoothed: the paper's protocol.
-
-    Each curve is interpolated linearly at ``points`` uniform times (or rounds), from the latest
-    first measurement to the earliest last one, so that every seed speaks at every point.
-    """
-    places = [curve.time_s(computation_s) if over == "time" else curve.rounds for curve in curves]
-    begin = max(float(place[0]) for place in places)
-    end = min(float(place[-1]) for place in places)
-    grid = np.linspace(begin, max(begin, end), points)
-    each = [
-        np.interp(grid, place, curve.value) for place, curve in zip(places, curves, strict=True)
-    ]
-    return grid, rolling_mean(np.mean(each, axis=0), window)
+    """The places and the mean of :func:`seed_band`."""
+    band = seed_band(curves, computation_s=computation_s, points=points, window=window, over=over)
+    return band.where, band.mean

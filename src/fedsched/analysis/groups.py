@@ -14,7 +14,16 @@ from fedsched.analysis.speedup import Speedup, speedup
 from fedsched.analysis.used import budget_uses
 from fedsched.runs.runlog import RunLog
 
-__all__ = ["Group", "baseline_of", "group_runs", "mean_reach", "paired_speedup", "summary_rows"]
+__all__ = [
+    "Group",
+    "baseline_of",
+    "group_runs",
+    "mean_of",
+    "mean_reach",
+    "paired_speedup",
+    "seed_reaches",
+    "summary_rows",
+]
 
 # How fields of a scenario are written in labels; others by their own names.
 _SHORT = {
@@ -162,6 +171,29 @@ def _written(name: str, value: Any) -> str:
         return form.replace(":g", "").format(value)
 
 
+def seed_reaches(
+    group: Group,
+    target: float,
+    protocol: ArrivalProtocol = IN_A_ROW,
+    *,
+    measure: Measure = ACCURACY,
+) -> list[Reach]:
+    """When each seed of the group reaches a target; none if one of them never does."""
+    reached = [measure.reach(log, target, protocol) for log in group.logs]
+    known = [each for each in reached if each is not None]
+    return known if len(known) == len(reached) else []
+
+
+def mean_of(reaches: Sequence[Reach]) -> Reach | None:
+    """The mean of some arrivals; None if there are none."""
+    if not reaches:
+        return None
+    return Reach(
+        airtime_s=fmean(each.airtime_s for each in reaches),
+        rounds=fmean(each.rounds for each in reaches),
+    )
+
+
 def mean_reach(
     group: Group,
     target: float,
@@ -170,14 +202,7 @@ def mean_reach(
     measure: Measure = ACCURACY,
 ) -> Reach | None:
     """When the group reaches a target on average; None if one of its seeds never does."""
-    reached = [measure.reach(log, target, protocol) for log in group.logs]
-    known = [each for each in reached if each is not None]
-    if len(known) < len(reached) or not known:
-        return None
-    return Reach(
-        airtime_s=fmean(each.airtime_s for each in known),
-        rounds=fmean(each.rounds for each in known),
-    )
+    return mean_of(seed_reaches(group, target, protocol, measure=measure))
 
 
 def summary_rows(

@@ -21,6 +21,7 @@ _COMMANDS = {
     "reproduce": "every figure and table of the paper, at the scale you have time for",
     "report": "one page to look at, from run folders",
     "times": "when runs reached which accuracy and how much sooner, as text",
+    "plot": "figures and tables for papers, from run folders: PDF, SVG, PNG, LaTeX, CSV",
     "pack": "small copies of runs, to keep or to send",
     "data": "fetch a data set (cifar10) into the cache, verified",
     "advise": "rank m, lambda, V and design by predicted time to a target, before any training",

@@ -7,11 +7,19 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from fedsched.analysis.arrival import IN_A_ROW, PROTOCOLS
 from fedsched.checks import whole_number
 from fedsched.runs.engines import ENGINES
 from fedsched.runs.scenario_file import Settings, parse_settings
 
-__all__ = ["engine_options", "json_option", "out_option", "set_option", "workers_option"]
+__all__ = [
+    "engine_options",
+    "json_option",
+    "out_option",
+    "protocol_options",
+    "set_option",
+    "workers_option",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -69,3 +77,14 @@ def engine_options(command: Command) -> Command:
     return click.option(
         "--engine", default="local", help=f"Where runs happen: {', '.join(ENGINES)}."
     )(command)
+
+
+def protocol_options(command: Command) -> Command:
+    """``--protocol`` and ``--patience``: what counts as having reached a target."""
+    command = click.option(
+        "--patience", default=IN_A_ROW.patience, help="Measurements a crossing must last, in a row."
+    )(command)
+    return click.option(
+        "--protocol", default=IN_A_ROW.name, type=click.Choice(list(PROTOCOLS)),
+        help="What counts as reached: measurements in a row, or the mean of the last 200 rounds.",
+    )(command)  # fmt: skip

@@ -2,8 +2,8 @@
 
 import click
 
-from fedsched.analysis.arrival import IN_A_ROW, PROTOCOLS, arrival_protocol
-from fedsched.cli.options import json_option, out_option
+from fedsched.analysis.arrival import arrival_protocol
+from fedsched.cli.options import json_option, out_option, protocol_options
 from fedsched.cli.output import print_json
 from fedsched.views.report import write_report
 
@@ -18,13 +18,7 @@ __all__ = ["command"]
     type=float,
     help="Test accuracy the page opens with.  [default: what every configuration reaches]",
 )
-@click.option(
-    "--protocol", default=IN_A_ROW.name, type=click.Choice(list(PROTOCOLS)),
-    help="What counts as reached: measurements in a row, or the mean of the last 200 rounds.",
-)  # fmt: skip
-@click.option(
-    "--patience", default=IN_A_ROW.patience, help="Measurements a crossing must last, in a row."
-)
+@protocol_options
 @click.option(
     "--slower", default=1.0, help="Devices with times of their own compute so much longer."
 )

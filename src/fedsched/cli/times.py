@@ -16,17 +16,15 @@ from fedsched.analysis.arrival import (
     Reach,
     arrival_protocol,
 )
-from fedsched.analysis.collect import collect_runs
 from fedsched.analysis.groups import group_runs
 from fedsched.analysis.speedup import Speedup
 from fedsched.analysis.times import Row, times_to_targets
 from fedsched.checks import positive_number
+from fedsched.cli.asked import found_logs, numbers_above_0, own_computation_s
 from fedsched.cli.budgets import print_budgets
 from fedsched.cli.options import json_option
 from fedsched.cli.output import print_json, print_table
 from fedsched.errors import InputError
-from fedsched.runs.manifest import common_computation_s
-from fedsched.runs.runlog import RunLog
 
 __all__ = ["command"]
 
@@ -78,14 +76,10 @@ def command(
     protocols = [arrival_protocol(name, patience=patience) for name in names]
     if markdown and as_json:
         raise click.UsageError("tables come as --markdown or as --json, not as both")
-    found = collect_runs(runs, slower=positive_number("slower", slower, allow_zero=True))
-    for left_out in found.left_out:
-        click.echo(f"left out: {left_out.name}: {left_out.reason}", err=True)
-    if not found.runs:
-        raise InputError(f"runs: there is no run that can be read in {', '.join(runs)}")
+    logs = found_logs(runs, slower=positive_number("slower", slower, allow_zero=True))
     if computation_s is None:
-        computation_s = slower * _own_computation_s([run.log for run in found.runs])
-    groups = group_runs(run.log for run in found.runs)
+        computation_s = slower * own_computation_s(logs)
+    groups = group_runs(logs)
     tables = {
         each: times_to_targets(
             groups, goals, computation_s=computation_s, protocol=each, against=against,
@@ -154,17 +148,6 @@ def _print(
             )
 
 
-def _own_computation_s(logs: list[RunLog]) -> float:
-    """The computation time that all the scenarios have."""
-    found = sorted({common_computation_s(log.manifest) for log in logs})
-    if len(found) > 1:
-        raise InputError(
-            f"computation-s is missing: the runs have {', '.join(f'{each:g}' for each in found)} s "
-            "a round in their scenarios; name one, as their rounds do not depend on it"
-        )
-    return found[0]
-
-
 def _asked(targets: str | None, losses: str | None) -> tuple[Measure, list[float]]:
     """What is to be reached, and the values of it."""
     if (targets is None) == (losses is None):
@@ -173,22 +156,12 @@ def _asked(targets: str | None, losses: str | None) -> tuple[Measure, list[float
             "0.7,0.775, or training losses with --losses; one of the two"
         )
     if targets is not None:
-        return ACCURACY, _goals("targets", targets, "test accuracies in (0, 1]", "0.7,0.775", 1.0)
-    return TRAINING_LOSS, _goals(
+        return ACCURACY, numbers_above_0(
+            "targets", targets, "test accuracies in (0, 1]", "0.7,0.775", 1.0
+        )
+    return TRAINING_LOSS, numbers_above_0(
         "losses", str(losses), "training losses above 0", "1,0.8", math.inf
     )
-
-
-def _goals(field: str, text: str, allowed: str, example: str, most: float) -> list[float]:
-    try:
-        goals = [float(word) for word in text.split(",")]
-    except ValueError:
-        goals = []
-    if not goals or not all(0.0 < goal <= most and goal < math.inf for goal in goals):
-        raise InputError(
-            f"{field} must be {allowed} with commas between, such as {example}, got {text!r}"
-        )
-    return goals
 
 
 def _seeds(row: Row) -> str:

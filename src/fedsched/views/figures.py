@@ -4,6 +4,7 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,13 @@ __all__ = [
     "subplots",
 ]
 
-FIGURE_SUFFIXES = (".png", ".svg", ".html")
+FIGURE_SUFFIXES = (".png", ".svg", ".pdf", ".html")
 
 # Okabe and Ito's colours, told apart with any common colour blindness; the order avoids yellow
 # beside white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
+_UNSAID = {"png": "Software", "svg": "Date", "pdf": "CreationDate"}
 _STYLE = {
     "figure.dpi": 110,
     "font.size": 9.5,
@@ -49,37 +51,50 @@ _STYLE = {
     "legend.frameon": False,
     "svg.hashsalt": "fedsched",  # the same figure gives the same bytes
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # letters stay letters, which journals ask for
 }
 
 
 @contextmanager
 def subplots(
-    rows: int, columns: int, *, width: float, height: float
+    rows: int,
+    columns: int,
+    *,
+    width: float,
+    height: float,
+    style: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[tuple[Any, NDArray[Any]]]:
-    """A figure and its axes, shape (rows, columns), in the house style; size in inches."""
+    """A figure and its axes, shape (rows, columns), in the house style; size in inches.
+
+    ``style`` has what differs from the house style.
+    """
     matplotlib = require("matplotlib", extra="report", purpose="drawing figures")
     figure_module = require("matplotlib.figure", extra="report", purpose="drawing figures")
-    with matplotlib.rc_context({**_STYLE, "axes.prop_cycle": matplotlib.cycler(color=PALETTE)}):
+    cycle = {"axes.prop_cycle": matplotlib.cycler(color=PALETTE)}
+    with matplotlib.rc_context({**_STYLE, **cycle, **style}):
         figure = figure_module.Figure(figsize=(width, height), layout="constrained")
         yield figure, figure.subplots(rows, columns, squeeze=False)
 
 
-def plain_ticks(axis: Any) -> None:
+def plain_ticks(
+    axis: Any, which: str = "xy", subs: Sequence[float] = (1.2, 1.5, 2.0, 3.0, 5.0)
+) -> None:
     """Numbers such as 0.5 and 200 on logarithmic axes, not powers of ten."""
     ticker = require("matplotlib.ticker", extra="report", purpose="drawing figures")
     plain = ticker.FuncFormatter(lambda value, _: f"{value:g}")
-    for each in (axis.xaxis, axis.yaxis):
+    for each in (getattr(axis, f"{name}axis") for name in which):
         each.set_major_formatter(plain)
-        each.set_minor_locator(ticker.LogLocator(subs=(1.2, 1.5, 2.0, 3.0, 5.0)))
+        each.set_minor_locator(ticker.LogLocator(subs=subs))
         each.set_minor_formatter(plain)
 
 
 def save_figure(figure: Any, path: str | Path) -> Path:
-    """Write a figure as PNG, SVG, or a page that holds the SVG; the ending chooses."""
+    """Write a figure as PNG, SVG, PDF, or a page that holds the SVG; the ending chooses."""
     matplotlib = require("matplotlib", extra="report", purpose="drawing figures")
     target = output_path("plot", path, FIGURE_SUFFIXES)
-    kind = "png" if target.suffix.lower() == ".png" else "svg"
-    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    kind = target.suffix.lower().removeprefix(".").replace("html", "svg")
+    # Without what changes from day to day, or from one version of the library to the next.
+    metadata = {_UNSAID[kind]: None}
     with atomic_path(target) as aside, matplotlib.rc_context(_STYLE):
         figure.savefig(aside, format=kind, metadata=metadata)
         if target.suffix.lower() == ".html":

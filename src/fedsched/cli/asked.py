@@ -1,0 +1,47 @@
+"""What commands that read runs are asked for: the runs, the targets, the computation time."""
+
+import math
+from collections.abc import Sequence
+
+import click
+
+from fedsched.analysis.collect import collect_runs
+from fedsched.errors import InputError
+from fedsched.runs.manifest import common_computation_s
+from fedsched.runs.runlog import RunLog
+
+__all__ = ["found_logs", "numbers_above_0", "own_computation_s"]
+
+
+def found_logs(runs: Sequence[str], *, slower: float = 1.0) -> list[RunLog]:
+    """The logs of the runs in and below some folders; what is left out is said, with the reason."""
+    found = collect_runs(runs, slower=slower)
+    for left_out in found.left_out:
+        click.echo(f"left out: {left_out.name}: {left_out.reason}", err=True)
+    if not found.runs:
+        raise InputError(f"runs: there is no run that can be read in {', '.join(runs)}")
+    return [run.log for run in found.runs]
+
+
+def own_computation_s(logs: Sequence[RunLog]) -> float:
+    """The computation time that all the scenarios have."""
+    found = sorted({common_computation_s(log.manifest) for log in logs})
+    if len(found) > 1:
+        raise InputError(
+            f"computation-s is missing: the runs have {', '.join(f'{each:g}' for each in found)} s "
+            "a round in their scenarios; name one, as their rounds do not depend on it"
+        )
+    return found[0]
+
+
+def numbers_above_0(field: str, text: str, allowed: str, example: str, most: float) -> list[float]:
+    """Numbers above 0 and up to ``most``, from a text with commas between them."""
+    try:
+        goals = [float(word) for word in text.split(",")]
+    except ValueError:
+        goals = []
+    if not goals or not all(0.0 < goal <= most and goal < math.inf for goal in goals):
+        raise InputError(
+            f"{field} must be {allowed} with commas between, such as {example}, got {text!r}"
+        )
+    return goals
