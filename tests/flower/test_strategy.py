@@ -113,6 +113,27 @@ def test_an_update_that_cannot_be_used_is_left_out_and_still_paid_for(tmp_path, 
     assert np.array_equal(queue(tmp_path / "bad"), queue(tmp_path / "good"))
 
 
+def test_a_node_that_loses_replies_counts_for_more_when_one_arrives(tmp_path):
+    def before(grid, batch):
+        grid.fail(nan if len(grid.asked("train")) <= 2 else None, "train", node_id=101)
+        del batch
+
+    _, done = run(Loopback(3, before=before), tmp_path, 5)
+    log = read_run(tmp_path)
+    assert log.lists("device") == [[0, 1, 2]] * 5
+    assert log.column("rejected").tolist() == [1.0, 1.0, 0.0, 0.0, 0.0]
+    # Two attempts fail and the third arrives, as the first that does; then waits of 3, and of 3
+    # and 1, have been seen.
+    times = {(0, 1): 0.0, (1, 1): 0.0, (3, 1): 3.0, (4, 1): 2.0}
+    model = {name: MODEL[name].astype(np.float64) for name in FLOATS}
+    for t, weights in enumerate(log.lists("weight")):
+        for n, w in enumerate(weights):
+            for name in FLOATS:
+                own = times.get((t, n), 1.0) * w * delta_of(str(n), t, name)
+                model[name] = model[name] + (own if times.get((t, n), 1.0) else 0.0)
+    assert close(arrays(done.arrays), model)
+
+
 def test_finite_numbers_whose_difference_is_not_are_left_out(tmp_path):
     grid = Loopback(2)
     grid.fail(too_large, "train", node_id=101)

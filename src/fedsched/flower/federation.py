@@ -19,6 +19,7 @@ from fedsched.flower.model import Update
 from fedsched.flower.paced import Paced
 from fedsched.flower.present import grown, merged, part_of, schedule_present
 from fedsched.flower.protocol import FEEDBACK_QUERY, RECORD, Records
+from fedsched.learning.losses import first_attempts
 from fedsched.policies import AbstractPolicy, Need, PolicyState
 from fedsched.solve.uplink import AbstractLink
 from fedsched.values import Experience, PerDevice, ScheduledRound
@@ -38,6 +39,9 @@ class FederationState:
     spent_w: PerDevice = field(default_factory=lambda: np.empty(0))  # sum of P q of each device
     joined: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     overhead_s: float = 0.0  # of a round, beside the exchange with its cohort
+    # What became of the attempts of each device, by which the weights of those that lose replies
+    # are corrected.
+    attempts: Mapping[str, PerDevice] = field(default_factory=lambda: first_attempts(0))
 
     @property
     def worst_power_w(self) -> float:
@@ -52,6 +56,7 @@ class FederationState:
             "spent_w": self.spent_w,
             "joined": self.joined,
             "overhead_s": np.array(self.overhead_s),
+            **self.attempts,
         }
 
     @classmethod
@@ -62,7 +67,8 @@ class FederationState:
         round: int,  # noqa: A002 - the project's word for t
         policy: PolicyState,
     ) -> Self:
-        """What was saved."""
+        """What was saved; an earlier version did not count attempts."""
+        none = first_attempts(len(arrays["joined"]))
         return cls(
             round=round,
             fleet=Fleet.from_arrays(arrays),
@@ -70,6 +76,7 @@ class FederationState:
             spent_w=arrays["spent_w"],
             joined=arrays["joined"],
             overhead_s=float(arrays["overhead_s"]),
+            attempts={name: arrays.get(name, zeros) for name, zeros in none.items()},
         )
 
 
@@ -99,6 +106,10 @@ class Scheduler:
             policy=grown(self.policy_of(len(fleet)), state.policy, before, len(fleet)),
             spent_w=np.concatenate([state.spent_w, np.zeros(new)]),
             joined=np.concatenate([state.joined, np.full(new, t)]).astype(np.int64),
+            attempts={
+                name: np.concatenate([counts, np.zeros(new)])
+                for name, counts in state.attempts.items()
+            },
         )
 
     def _policy(self, state: FederationState, present: NDArray[np.int64]) -> AbstractPolicy:

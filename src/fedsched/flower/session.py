@@ -35,6 +35,7 @@ from fedsched.flower.optimiser import ServerOptimiser
 from fedsched.flower.pace import taken
 from fedsched.flower.protocol import Assignment
 from fedsched.flower.settings import Settings
+from fedsched.learning.losses import attempts, correction
 from fedsched.randomness import stream
 from fedsched.values import ScheduledRound, TrainedRound
 
@@ -244,6 +245,10 @@ class Session:
         fleet = self.scheduler.knowledge.hear(self.state.fleet, self.came, told, now.nodes)
         fleet = fleet.met(spoke, "train").miss(silent, t, "train")
         self.state = replace(self.state, round=t + 1, fleet=fleet)
+        tried, arrived = now.scheduled.cohort.device, np.zeros(len(now.nodes), dtype=np.bool_)
+        arrived[[each.place for each in brought]] = True
+        counts = attempts(self.state.attempts, tried, arrived)
+        self.state = replace(self.state, attempts=counts)
         if after is not None:
             self.model, self.optimiser, self.influence = after
         self.state = self.scheduler.observe(
@@ -266,15 +271,16 @@ class Session:
     def _read(self, t: int, now: Outcome, by_node: dict[int, Message]) -> list[_Brought]:
         """What the nodes of the cohort brought, each with the weight of its update.
 
-        Here a weight is the design's. What corrects it for lost replies belongs here too.
+        A weight is the design's, times how many attempts of the device it takes until one arrives.
         """
         brought = []
+        waits = correction(self.state.attempts, now.scheduled.cohort.device)
         for place, node in enumerate(now.nodes):
             trained = read_reply(by_node.get(node), self._trained_in)
             if isinstance(trained, Lost):
                 self._tell_lost(t, place, trained.reason)
                 continue
-            weight = float(now.scheduled.cohort.weight[place])
+            weight = float(now.scheduled.cohort.weight[place] * waits[place])
             update, loss, content = trained
             brought.append(
                 _Brought(place=place, weight=weight, update=update, loss=loss, content=content)
