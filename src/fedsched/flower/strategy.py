@@ -46,8 +46,7 @@ class ChannelStrategy(Strategy):
 
     in the order of the devices' numbers, never renormalised. N counts the devices present in the
     round, so the model follows the average over those, each counting the same. A reply that is
-    lost brings no update; the weights of a device that loses replies are multiplied by the attempts
-    it takes until one arrives, which corrects for that on average.
+    lost brings no update; later weights of its device correct for that on average.
 
     With a ``folder``, queues, gains, round, model and optimiser are saved, and a strategy that is
     started again on it goes on there; ``fedsched report`` shows it. Without one nothing is kept, as

@@ -32,15 +32,8 @@ from fedsched.views.figures import plain_ticks, subplots
 from fedsched.views.looks import Look, looks
 
 __all__ = [
-    "KINDS",
-    "WIDTHS_IN",
-    "Asked",
-    "Kind",
-    "check_reached",
-    "plot_bands",
-    "plot_times",
-    "time_rows",
-]
+    "KINDS", "WIDTHS_IN", "Asked", "Kind", "check_reached", "plot_bands", "plot_times", "time_rows",
+]  # fmt: skip
 
 WIDTHS_IN = {"one": 3.5, "two": 7.16}  # columns of most journals, in inches
 _PANEL_IN = 2.1  # height of a panel
