@@ -9,7 +9,8 @@ from fedsched.analysis.curves import Curve, mean_curve, seed_band
 from fedsched.analysis.groups import group_runs, mean_reach
 from fedsched.errors import InputError
 from fedsched.views.figures import PALETTE, subplots
-from fedsched.views.looks import hues, looks
+from fedsched.views.looks import hues
+from fedsched.views.looks import looks as looks_by_name
 from fedsched.views.plots import KINDS, WIDTHS_IN, Asked, check_reached, plot_times, time_rows
 from fedsched.views.tables import csv_table, latex_text, latex_times
 
@@ -30,6 +31,10 @@ def logs(cases=CASES, seeds=(1, 2, 3), **changes):
 
 
 GROUPS = group_runs(logs())
+
+
+def looks(groups):
+    return looks_by_name({group.choice: group for group in groups})
 
 
 def labels(figure):

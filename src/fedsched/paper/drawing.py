@@ -4,21 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from fedsched.analysis.arrival import ACCURACY, TRAINING_LOSS, Measure, Reach
-from fedsched.analysis.curves import mean_curve
-from fedsched.analysis.envelope import lower_envelope
-from fedsched.analysis.groups import Group
+from fedsched.analysis.arrival import ACCURACY, TRAINING_LOSS, Measure
+from fedsched.analysis.curves import seed_band
+from fedsched.analysis.groups import Group, seed_reaches
 from fedsched.analysis.tally import ScheduleTally
 from fedsched.paper.scales import Scale
-from fedsched.views.figures import (
-    PALETTE,
-    plot_cohort_sizes,
-    plot_power,
-    plot_selection,
-    subplots,
-)
+from fedsched.views.figures import plot_cohort_sizes, plot_power, plot_selection, subplots
+from fedsched.views.looks import hues, looks
+from fedsched.views.plots import plot_bands, plot_times
 
 __all__ = [
     "best_configurations",
@@ -41,7 +34,7 @@ def convergence(scale: Scale, groups: Sequence[Group], computations_s: Sequence[
         for column, computation_s in enumerate(computations_s):
             for row, measure in enumerate(_MEASURES):
                 axis = axes[row][column]
-                _draw(axis, scale, groups, measure, computation_s, by="policy.draws")
+                _draw(axis, scale, groups, measure, computation_s)
                 axis.set(xlabel="simulated time (s)", ylabel=measure.name, xscale="log",
                          title=f"computation {computation_s:g} s a round")  # fmt: skip
         _finish(axes, scale, groups)
@@ -52,7 +45,7 @@ def over_rounds(scale: Scale, groups: Sequence[Group]) -> Any:
     """Accuracy and loss against rounds."""
     with subplots(1, 2, width=11.0, height=4.0) as (figure, axes):
         for axis, measure in zip(axes[0], _MEASURES, strict=True):
-            _draw(axis, scale, groups, measure, 0.0, by="policy.draws", over="rounds")
+            _draw(axis, scale, groups, measure, 0.0, over="rounds")
             axis.set(
                 xlabel="round", ylabel=measure.name, title=f"{measure.name} by round".capitalize()
             )
@@ -62,23 +55,19 @@ def over_rounds(scale: Scale, groups: Sequence[Group]) -> Any:
 
 def heterogeneity(scale: Scale, groups: Sequence[Group], computation_s: float) -> Any:
     """Accuracy and loss over time for different data heterogeneity."""
-    return _pair_of_panels(scale, groups, computation_s, by="data.alpha",
+    return _pair_of_panels(scale, groups, computation_s,
                            title=f"computation {computation_s:g} s a round")  # fmt: skip
 
 
 def homogeneous(scale: Scale, groups: Sequence[Group]) -> Any:
     """Accuracy and loss over time on homogeneous channels."""
-    return _pair_of_panels(scale, groups, 0.0, by=("data.alpha", "policy.draws"),
-                           title="homogeneous channels")  # fmt: skip
+    return _pair_of_panels(scale, groups, 0.0, title="homogeneous channels")
 
 
-def _pair_of_panels(
-    scale: Scale, groups: Sequence[Group], computation_s: float, by: str | tuple[str, ...],
-    title: str,
-) -> Any:  # fmt: skip
+def _pair_of_panels(scale: Scale, groups: Sequence[Group], computation_s: float, title: str) -> Any:
     with subplots(1, 2, width=11.0, height=4.2) as (figure, axes):
         for axis, measure in zip(axes[0], _MEASURES, strict=True):
-            _draw(axis, scale, groups, measure, computation_s, by=by)
+            _draw(axis, scale, groups, measure, computation_s)
             axis.set(xlabel="simulated time (s)", ylabel=measure.name, xscale="log", title=title)
         _finish(axes, scale, groups)
         return figure
@@ -86,30 +75,17 @@ def _pair_of_panels(
 
 def _draw(
     axis: Any, scale: Scale, groups: Sequence[Group], measure: Measure, computation_s: float,
-    *, by: str | tuple[str, ...], over: str = "time",
+    *, over: str = "time",
 ) -> None:  # fmt: skip
-    """A curve a group: colour by some fields, solid for ours and dashed for uniform.
-
-    Accuracies that are asked for are thin lines across.
-    """
-    names = (by,) if isinstance(by, str) else by
-    kinds = sorted({tuple(str(group.fields[name]) for name in names) for group in groups})
-    short = {"policy.draws": "m = ", "data.alpha": "α = "}
-    for group in groups:
-        kind = tuple(str(group.fields[name]) for name in names)
-        policy = group.fields["policy.kind"]
-        curves = [measure.curve(log) for log in group.logs]
-        where, value = mean_curve(
-            curves, computation_s=computation_s, points=_POINTS, window=scale.window, over=over
+    """A curve and a band a group; accuracies that are asked for are thin lines across."""
+    bands = {
+        group.label: seed_band(
+            [measure.curve(log) for log in group.logs], computation_s=computation_s,
+            points=_POINTS, window=scale.window, over=over,
         )
-        label = ", ".join(
-            short[name] + ("∞" if each == "inf" else f"{float(each):g}")
-            for name, each in zip(names, kind, strict=True)
-        )
-        axis.plot(
-            where, value, color=PALETTE[kinds.index(kind) % len(PALETTE)],
-            linestyle="-" if policy == "lyapunov" else "--", label=f"{policy}, {label}",
-        )  # fmt: skip
+        for group in groups
+    }  # fmt: skip
+    plot_bands(axis, bands, looks({group.label: group for group in groups}))
     if measure is ACCURACY:
         for target in sorted({scale.targets[float(g.fields["data.alpha"])] for g in groups}):
             axis.axhline(target, color="#555555", linestyle=":", linewidth=1, zorder=0)
@@ -129,36 +105,24 @@ def _finish(axes: Any, scale: Scale, groups: Sequence[Group]) -> None:
         axis.legend(fontsize=8)
 
 
-def time_to_target(scale: Scale, lines: Mapping[str, Reach], never: Sequence[str]) -> Any:
+def time_to_target(scale: Scale, groups: Sequence[Group]) -> Any:
     """Time to the target against computation time: straight lines and their lower envelope."""
-    pieces = lower_envelope(lines)
-    breaks = [piece.end_s for piece in pieces if math.isfinite(piece.end_s)]
-    most = max([2.0, *(1.6 * each for each in breaks)])
-    grid = np.linspace(0.0, most, 200)
+    target = scale.targets[math.inf]
+    reached = {group.label: seed_reaches(group, target, scale.protocol) for group in groups}
     with subplots(1, 1, width=6.4, height=4.4) as (figure, axes):
         axis = axes[0][0]
-        for label, line in lines.items():
-            axis.plot(grid, [line.time_s(c) for c in grid], label=label)
-        for label in never:
-            axis.plot([], [], color="#999999", linestyle=":", label=label)
-        if lines:
-            best = [min(line.time_s(c) for line in lines.values()) for c in grid]
-            axis.plot(grid, best, color="#888888", linewidth=5, alpha=0.35, label="fastest")
-        for each in breaks:
-            axis.axvline(each, color="#555555", linestyle=":", linewidth=1)
-            axis.annotate(f"{each:.2f} s", (each, 0.02), xycoords=("data", "axes fraction"),
-                          fontsize=8, ha="left")  # fmt: skip
-        target = scale.targets[math.inf]
-        axis.set(xlabel="computation time a round (s)", ylabel=f"seconds to {target:g}",
+        plot_times(axis, reached, looks({group.label: group for group in groups}))
+        axis.set(ylabel=f"seconds to {target:g}",
                  title="Which m is fastest depends on the computation time")  # fmt: skip
-        axis.legend(fontsize=8)
+        if any(reached.values()):
+            axis.legend(fontsize=8)
         return figure
 
 
 def best_configurations(rows: Sequence[Mapping[str, Any]]) -> Any:
     """The table of best configurations as bars over computation time, the paper's below ours."""
     cases = list(dict.fromkeys((r["policy"], r["alpha"], r["source"]) for r in rows))
-    draws = sorted({row["draws"] for row in rows})
+    hue = hues(row["draws"] for row in rows)
     with subplots(1, 1, width=9.5, height=0.42 * len(cases) + 1.6) as (figure, axes):
         axis = axes[0][0]
         low, high = 0.05, 100.0  # seconds; the axis is logarithmic, so 0 is drawn at its edge
@@ -168,7 +132,7 @@ def best_configurations(rows: Sequence[Mapping[str, Any]]) -> Any:
             if end <= begin:
                 continue
             axis.barh(at, end - begin, left=begin, height=0.7, edgecolor="white",
-                      color=PALETTE[draws.index(row["draws"]) % len(PALETTE)],
+                      color=hue[row["draws"]],
                       alpha=0.9 if row["source"] == "ours" else 0.4)  # fmt: skip
             if math.log(end / begin) > 0.5:
                 text = f"m={row['draws']}" + (f" λ={row['lambda']:g}" if row["lambda"] else "")

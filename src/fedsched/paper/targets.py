@@ -151,12 +151,8 @@ def _time_to_target(scale: Scale, groups: Sequence[Group]) -> Product:
          "target": scale.targets[math.inf]}
         for piece in lower_envelope(lines)
     ]  # fmt: skip
-    never = [
-        f"{group.label}: {'never' if all(log.finished for log in group.logs) else 'not yet'}"
-        for group in groups
-        if group.fields["policy.kind"] == "lyapunov" and group.label not in lines
-    ]  # fmt: skip
-    return Product(figure=drawing.time_to_target(scale, lines, never), rows=rows)
+    ours = [group for group in groups if group.fields["policy.kind"] == "lyapunov"]
+    return Product(figure=drawing.time_to_target(scale, ours), rows=rows)
 
 
 def _lines(

@@ -5,7 +5,7 @@ else tells configurations apart has a marker. So a line means the same in every 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,27 +39,25 @@ class Look:
         return {"color": self.color, "linestyle": self.dash, **marks}
 
 
-def looks(groups: Sequence[Group]) -> dict[str, Look]:
-    """The look of each configuration, by its name; one has the same in every environment."""
+def looks(named: Mapping[str, Group]) -> dict[str, Look]:
+    """The look of each configuration, by the name it is drawn with."""
+    groups = named.values()
     by_draws = hues(group.fields.get("policy.draws") for group in groups)
     others = sorted({_kind(group) for group in groups} - _DASHES.keys())
     dashes = dict(_DASHES) | {
         kind: _OTHER_DASHES[place % len(_OTHER_DASHES)] for place, kind in enumerate(others)
     }
-    known = {lam for group in groups if (lam := _lam(group)) is not None}
-    lams = sorted(known)
+    lams = sorted({lam for group in groups if (lam := _lam(group)) is not None})
     found: dict[str, Look] = {}
     taken: dict[Any, int] = defaultdict(int)
-    for group in groups:
-        if group.choice in found:
-            continue
+    for name, group in named.items():
         hue = by_draws[group.fields.get("policy.draws")]
         lam = _lam(group)
         rank = 1.0 if lam is None or len(lams) < 2 else lams.index(lam) / (len(lams) - 1)
         drawn = shade(hue, _PALEST * (1.0 - rank)), dashes[_kind(group)]
         marker = _MARKERS[taken[drawn] % len(_MARKERS)]
         taken[drawn] += 1
-        found[group.choice] = Look(color=drawn[0], dash=drawn[1], marker=marker)
+        found[name] = Look(color=drawn[0], dash=drawn[1], marker=marker)
     return found
 
 

@@ -187,6 +187,11 @@ def _panels(
                       ncols=min(abreast, len(ordered)))  # fmt: skip
 
 
+def _looks(groups: Sequence[Group]) -> dict[str, Look]:
+    """A configuration has the same look in every environment."""
+    return looks({group.choice: group for group in groups})
+
+
 def _by_environment(groups: Sequence[Group]) -> dict[str, list[Group]]:
     names = dict.fromkeys(group.environment for group in groups)
     return {name: [group for group in groups if group.environment == name] for name in names}
@@ -213,7 +218,7 @@ class _Curves:
 
     def figure(self, groups: Sequence[Group], asked: Asked) -> Any:
         """Lines and bands; accuracies asked for are thin lines across."""
-        panels, shown = _by_environment(groups), looks(groups)
+        panels, shown = _by_environment(groups), _looks(groups)
         with _panels([*panels], [*shown], asked.width_in) as (figure, axes):
             for axis, here in zip(axes, panels.values(), strict=True):
                 plot_bands(axis, self.bands(here, asked), shown)
@@ -251,7 +256,7 @@ def _times_figure(groups: Sequence[Group], asked: Asked) -> Any:
         for environment, here in _by_environment(groups).items()
         for target in asked.targets
     }
-    shown = looks(groups)
+    shown = _looks(groups)
     with _panels([each for each, _ in panels], [*shown], asked.width_in) as (figure, axes):
         for axis, ((_, target), reached) in zip(axes, panels.items(), strict=True):
             plot_times(axis, reached, shown, until_s=asked.until_s)
@@ -274,7 +279,7 @@ def _speedup_figure(groups: Sequence[Group], asked: Asked) -> Any:
 
     The axis is made for the ratios: of two seeds an interval may be a thousand times as wide.
     """
-    panels, shown = _by_environment(groups), looks(groups)
+    panels, shown = _by_environment(groups), _looks(groups)
     if not any(any(row.sooner) for row in _times(groups, asked)):
         raise InputError(
             "kind: speedup compares with runs of uniform that have the same m, the same seeds and "
