@@ -13,8 +13,8 @@ ENTRY_POINTS = ("cli", "flower")
 # What each part may import from the package, besides itself: a part, or one module of it. A part
 # that is not named here stands above the layers and may import anything but the entry points.
 #
-#   errors, randomness, values, files,
-#   imports, archives, clock                      what all parts share
+#   errors, quantities, randomness, values,
+#   files, imports, archives, clock               what all parts share
 #   solve                                         numerics alone
 #   radio                                         channels, traces, access
 #   policies                                      budgets, designs and who takes part, over a radio
@@ -25,10 +25,14 @@ ENTRY_POINTS = ("cli", "flower")
 #   views                                         figures and pages of what the analysis found
 #   theory  paper                                 ask of many runs
 #   cli  flower                                   on top
-FOUNDATION = {"errors", "checks", "values", "randomness", "files", "imports", "archives", "clock"}
+FOUNDATION = {
+    "errors", "checks", "quantities", "values", "randomness", "files", "imports", "archives",
+    "clock",
+}  # fmt: skip
 ALLOWED = {
     "errors": set(),
     "checks": {"errors"},
+    "quantities": {"errors"},
     "randomness": {"errors"},
     "values": {"errors", "randomness"},
     "files": {"errors"},

@@ -1,8 +1,13 @@
 """Options that several commands have mean the same in each."""
 
+import json
+from importlib.metadata import version
+
 import pytest
 
 from fedsched.cli import _COMMANDS, _fedsched
+from fedsched.quantities import dbm_to_w
+from fedsched.runs.scenario_file import parse_settings
 
 COMMANDS = {name: _fedsched.get_command(None, name) for name in _COMMANDS}
 OPTIONS = {
@@ -37,3 +42,53 @@ def test_there_is_at_least_one_worker(fedsched, name):
     code, _, err = fedsched(name, *asked, "--workers", 0)
     assert code == 2
     assert "workers must be a whole number of at least 1, got 0" in err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("shedule", "schedule"), ("Run", "run"), ("reprot", "report")]
+)
+def test_a_mistyped_command_is_guessed(fedsched, typed, meant):
+    code, _, err = fedsched(typed)
+    assert code == 2
+    assert f"unknown command '{typed}'; did you mean '{meant}'? known are demo, run" in err
+
+
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_the_version_is_the_packages(fedsched, option):
+    code, out, _ = fedsched(option)
+    assert (code, out) == (0, f"fedsched, version {version('fedsched')}\n")
+
+
+def test_numbers_may_have_units_in_options_and_in_settings(fedsched):
+    plain = ["--rounds", 20, "--bandwidth-hz", 20e6, "--max-power-w", dbm_to_w(23), "--bits", 4e6]
+    units = ["--rounds", "2e1", "--bandwidth-hz", "20MHz", "--max-power-w", "23dBm", "--bits",
+             "4Mbit"]  # fmt: skip
+    fields = ["rounds", "bandwidth_hz", "max_power_w", "bits"]
+    sections = ["run", "uplink", "uplink", "uplink"]
+    settings = [
+        word
+        for section, field, value in zip(sections, fields, units[1::2], strict=True)
+        for word in ("--set", f"{section}.{field}={value}")
+    ]
+    answers = []
+    for options in (plain, units, settings):
+        code, out, err = fedsched("schedule", "--devices", "5", "--json", *options)
+        assert code == 0, err
+        answers.append({**json.loads(out), "seconds": None})
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0]["rounds"] == 20
+
+
+def test_accuracies_may_be_percentages():
+    targets = [OPTIONS[name]["--target"] for name in ("advise", "compare", "report", "reproduce")]
+    assert [each.type.convert("80%", each, None) for each in targets] == [0.8] * 4
+    assert parse_settings(["run.stop_accuracy=80%"]) == {"run.stop_accuracy": 0.8}
+
+
+def test_a_unit_of_another_kind_is_refused(fedsched):
+    code, _, err = fedsched("schedule", "--bandwidth-hz", "23dBm")
+    assert code == 2
+    assert "bandwidth_hz: '23dBm' has the unit 'dBm', which is not known here" in err
+    code, _, err = fedsched("schedule", "--set", "uplink.noise_w=5MHz")
+    assert code == 2
+    assert "uplink.noise_w: '5MHz' has the unit 'MHz'" in err

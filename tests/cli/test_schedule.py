@@ -313,7 +313,7 @@ def test_a_bad_trace_is_refused_with_a_sentence(fedsched, tmp_path, name):
     [
         (["--draws", "0"], "draws must be a whole number of at least 1, got 0"),
         (["--rounds", "0"], "rounds must be a whole number of at least 1, got 0"),
-        (["--rounds", "many"], "'many' is not a valid integer"),
+        (["--rounds", "many"], "rounds must be a whole number, got 'many'"),
         (["--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
         (["--devices", "0"], "devices must be a whole number of at least 1, got 0"),
         (["--lam", "-1"], "lam must be a positive finite number, got -1.0"),

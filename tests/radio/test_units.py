@@ -6,8 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.quantities import dbm_to_w
 from fedsched.radio import Floored, Intermittent, Trace, make_channel, read_trace, write_trace
-from fedsched.radio.units import Unit, complete_unit, dbm_to_w, named_unit, parse_unit
+from fedsched.radio.units import Unit, complete_unit, named_unit, parse_unit
 
 NAN = np.nan
 

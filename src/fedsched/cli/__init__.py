@@ -1,5 +1,6 @@
 """The command line. Commands are imported when called, so that ``--help`` answers at once."""
 
+import difflib
 import importlib
 import os
 import sys
@@ -53,12 +54,14 @@ class _Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"unknown command {args[0]!r}; known are {', '.join(_COMMANDS)}")
+            near = difflib.get_close_matches(args[0].lower(), _COMMANDS, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            ctx.fail(f"unknown command {args[0]!r}; {hint}known are {', '.join(_COMMANDS)}")
         return super().resolve_command(ctx, args)
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="fedsched")
+@click.version_option(None, "-V", "--version", package_name="fedsched")
 def _fedsched() -> None:
     """Device scheduling for federated learning over a shared wireless uplink."""
 

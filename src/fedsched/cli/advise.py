@@ -9,7 +9,7 @@ import click
 
 from fedsched.analysis.arrival import IN_A_ROW, InARow
 from fedsched.checks import positive_number, whole_number
-from fedsched.cli.options import json_option, set_option
+from fedsched.cli.options import NUMBER, WHOLE, json_option, set_option
 from fedsched.cli.output import print_json, print_table, track
 from fedsched.errors import InputError
 from fedsched.files import output_path
@@ -22,10 +22,12 @@ __all__ = ["command"]
 
 @click.command("advise", context_settings={"show_default": True})
 @click.argument("scenario", nargs=-1, required=True)
-@click.option("--rounds", default=400, help="Rounds of scheduling to simulate for each.")
+@click.option(
+    "--rounds", type=WHOLE, default=400, help="Rounds of scheduling to simulate for each."
+)
 @click.option(
     "--computation-s",
-    type=float,
+    type=NUMBER,
     help="Computation time a round.  [default: the scenario's]",
 )
 @click.option(
@@ -34,8 +36,8 @@ __all__ = ["command"]
     default="own",
     help="Rounds for the scenario's own step size, or for one tuned to each schedule.",
 )
-@click.option("--weight", type=float, help="Rho, in place of what --step stands for.")
-@click.option("--top", default=12, help="Rows to print.")
+@click.option("--weight", type=NUMBER, help="Rho, in place of what --step stands for.")
+@click.option("--top", type=WHOLE, default=12, help="Rows to print.")
 @click.option(
     "--compare",
     metavar="RUNS",
@@ -44,12 +46,13 @@ __all__ = ["command"]
 )
 @click.option(
     "--target",
+    type=NUMBER,
     default=0.9,
     help="Test accuracy. Predicted times are relative, the same for all; --compare measures to it.",
 )
 @click.option(
     "--patience",
-    type=int,
+    type=WHOLE,
     help=f"Measurements a crossing must last, for --compare.  [default: {IN_A_ROW.patience}]",
 )
 @set_option

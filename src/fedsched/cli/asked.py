@@ -7,6 +7,7 @@ import click
 
 from fedsched.analysis.collect import collect_runs
 from fedsched.errors import InputError
+from fedsched.quantities import parse_number
 from fedsched.runs.manifest import common_computation_s
 from fedsched.runs.runlog import RunLog
 
@@ -37,7 +38,7 @@ def own_computation_s(logs: Sequence[RunLog]) -> float:
 def numbers_above_0(field: str, text: str, allowed: str, example: str, most: float) -> list[float]:
     """Numbers above 0 and up to ``most``, from a text with commas between them."""
     try:
-        goals = [float(word) for word in text.split(",")]
+        goals = [parse_number(field, word) for word in text.split(",")]
     except ValueError:
         goals = []
     if not goals or not all(0.0 < goal <= most and goal < math.inf for goal in goals):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from fedsched.cli.options import json_option
+from fedsched.cli.options import WHOLE, json_option
 from fedsched.cli.output import print_json, print_table
 from fedsched.files import output_path
 from fedsched.views.figures import FIGURE_SUFFIXES, save_figure
@@ -22,11 +22,13 @@ __all__ = ["command"]
 @click.option("--counterexample", is_flag=True, help="Show where the printed bound fails.")
 @click.option(
     "--replay-every",
-    type=int,
+    type=WHOLE,
     metavar="ROUNDS",
     help="Train again, to the bit, and measure the gradient every so many rounds.",
 )
-@click.option("--devices", default=10, help="Devices on which L and nu^2 are estimated.")
+@click.option(
+    "--devices", type=WHOLE, default=10, help="Devices on which L and nu^2 are estimated."
+)
 @click.option("--plot", metavar="FILE", help=f"Draw it: {', '.join(FIGURE_SUFFIXES)}.")
 @json_option
 def command(

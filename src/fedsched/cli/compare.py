@@ -7,7 +7,7 @@ import click
 
 from fedsched.analysis.comparison import comparison_row
 from fedsched.cli.budgets import power_mark, print_budgets
-from fedsched.cli.options import json_option, out_option, set_option, workers_option
+from fedsched.cli.options import NUMBER, json_option, out_option, set_option, workers_option
 from fedsched.cli.output import end_with, print_json, print_table, run_each
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.files import output_folder
@@ -42,7 +42,7 @@ def _built_in(scale: str) -> dict[str, Any]:
 @click.argument("scenario", required=False)
 @click.option("--scale", help=f"Without SCENARIO: {', '.join(SCALES)}.  [default: smoke]")
 @click.option("--policies", metavar="NAME,...", help="Which to compare.  [default: all]")
-@click.option("--target", type=float, help="Test accuracy.  [default: of the scale, or 0.9]")
+@click.option("--target", type=NUMBER, help="Test accuracy.  [default: of the scale, or 0.9]")
 @click.option("--aggregator", help="sum or memory (MIFA).  [default: the scenario's]")
 @click.option("--compress", metavar="NAME,...", help="none,4,3: each policy with each of them.")
 @click.option("--power", help="queue or constant, for all.  [default: each policy's own]")

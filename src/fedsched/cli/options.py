@@ -9,10 +9,13 @@ import click
 
 from fedsched.analysis.arrival import IN_A_ROW, PROTOCOLS
 from fedsched.checks import whole_number
+from fedsched.quantities import parse_number, parse_whole
 from fedsched.runs.engines import ENGINES
 from fedsched.runs.scenario_file import Settings, parse_settings
 
 __all__ = [
+    "NUMBER",
+    "WHOLE",
     "engine_options",
     "json_option",
     "out_option",
@@ -22,6 +25,25 @@ __all__ = [
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class _Number(click.ParamType):  # type: ignore[type-arg]  # Click 8.1 takes none
+    """A number as people write it, in the unit that the option's name ends with."""
+
+    def __init__(self, name: str, parse: Callable[[str, str], Any]) -> None:
+        self.name, self._parse = name, parse
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | int:
+        del ctx
+        field = "number" if param is None or param.name is None else param.name
+        found: float | int = self._parse(field, value) if isinstance(value, str) else value
+        return found
+
+
+NUMBER = _Number("number", parse_number)
+WHOLE = _Number("integer", parse_whole)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -67,7 +89,11 @@ def workers_option(about: str = "Runs side by side.") -> Callable[[Command], Com
         return workers
 
     return click.option(
-        "--workers", default=min(2, os.cpu_count() or 1), callback=checked, help=about
+        "--workers",
+        type=WHOLE,
+        default=min(2, os.cpu_count() or 1),
+        callback=checked,
+        help=about,
     )
 
 
@@ -82,7 +108,10 @@ def engine_options(command: Command) -> Command:
 def protocol_options(command: Command) -> Command:
     """``--protocol`` and ``--patience``: what counts as having reached a target."""
     command = click.option(
-        "--patience", default=IN_A_ROW.patience, help="Measurements a crossing must last, in a row."
+        "--patience",
+        type=WHOLE,
+        default=IN_A_ROW.patience,
+        help="Measurements a crossing must last, in a row.",
     )(command)
     return click.option(
         "--protocol", default=IN_A_ROW.name, type=click.Choice(list(PROTOCOLS)),

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedsched.cli.interrupts import gentle_interrupt
 from fedsched.cli.terminal import clean, console
 from fedsched.runs.checkpoint import rounds_done
 from fedsched.runs.engines import Job, Outcome, check_failures, run_jobs
@@ -135,7 +136,11 @@ def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
 @contextmanager
 def live_progress(label: str, folder: Path) -> "Iterator[Callable[[RunProgress], None]]":
     """A live line for one training run: round, simulated time, accuracy, devices, time left."""
-    with _bars() as (bars, say), _telling_what_is_kept([folder]):
+    with (
+        _bars() as (bars, say),
+        _telling_what_is_kept([folder]),
+        gentle_interrupt() as interrupt,
+    ):
         task = bars.add_task(clean(label), total=None, state="starting")
 
         def show(now: "RunProgress") -> None:
@@ -143,6 +148,9 @@ def live_progress(label: str, folder: Path) -> "Iterator[Callable[[RunProgress],
             state = f"{now.simulated_s:,.1f} s  accuracy {accuracy}  {now.devices} devices"
             bars.update(task, completed=now.round, total=now.rounds, state=state)
             say(f"{label}: round {now.round} of {now.rounds}  {state}")
+            interrupt.begun = True
+            if interrupt.asked:
+                raise KeyboardInterrupt
 
         yield show
 

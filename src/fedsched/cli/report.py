@@ -3,7 +3,7 @@
 import click
 
 from fedsched.analysis.arrival import arrival_protocol
-from fedsched.cli.options import json_option, out_option, protocol_options
+from fedsched.cli.options import NUMBER, json_option, out_option, protocol_options
 from fedsched.cli.output import print_json
 from fedsched.views.report import write_report
 
@@ -15,12 +15,15 @@ __all__ = ["command"]
 @out_option("The page.", metavar="FILE", default="report.html")
 @click.option(
     "--target",
-    type=float,
+    type=NUMBER,
     help="Test accuracy the page opens with.  [default: what every configuration reaches]",
 )
 @protocol_options
 @click.option(
-    "--slower", default=1.0, help="Devices with times of their own compute so much longer."
+    "--slower",
+    type=NUMBER,
+    default=1.0,
+    help="Devices with times of their own compute so much longer.",
 )
 @click.option("--title", default="Time to accuracy", help="Heading of the page.")
 @json_option

@@ -11,7 +11,7 @@ import click
 
 from fedsched.analysis.curves import curve_of
 from fedsched.analysis.groups import group_runs
-from fedsched.cli.options import engine_options, json_option, out_option, workers_option
+from fedsched.cli.options import NUMBER, engine_options, json_option, out_option, workers_option
 from fedsched.cli.output import print_json, run_all, track
 from fedsched.errors import InputError, UnknownNameError, require
 from fedsched.files import atomic_path, output_folder
@@ -41,7 +41,7 @@ _FIRST_CHANNEL = "heterogeneous"  # over which most targets run
 @engine_options
 @click.option("--seeds", metavar="LIST", help="For instance 1 or 1,2,3.  [default: the scale's]")
 @click.option(
-    "--target", "accuracy", type=float,
+    "--target", "accuracy", type=NUMBER,
     help="Test accuracy asked for in figures and numbers, which then have a folder of their own.  "
     "[default: the scale's, by alpha]",
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """``fedsched schedule``: scheduling without training."""
 
 import itertools
+import sys
 import time
 import typing
 from collections.abc import Callable, Iterator
@@ -11,7 +12,8 @@ import numpy as np
 
 from fedsched.analysis.tally import ScheduleTally
 from fedsched.cli.budgets import power_mark, print_budgets
-from fedsched.cli.options import json_option, out_option, set_option
+from fedsched.cli.interrupts import Interrupt, gentle_interrupt
+from fedsched.cli.options import NUMBER, WHOLE, json_option, out_option, set_option
 from fedsched.cli.output import print_json, print_table, track
 from fedsched.errors import InputError
 from fedsched.files import output_path
@@ -75,6 +77,9 @@ _SHORT = {
 }
 
 
+_KINDS: dict[type, Any] = {int: WHOLE, float: NUMBER, str: str}
+
+
 def _short_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options of the table above, with the types and the defaults of their fields."""
     paper = scenario_from(_PAPER)
@@ -85,7 +90,7 @@ def _short_options(command: Callable[..., None]) -> Callable[..., None]:
         default = getattr(section, field_name)
         if default is not None and kind is not bool:
             about = f"{about}  [default: {default}]"
-        form: dict[str, Any] = {"is_flag": True} if kind is bool else {"type": kind}
+        form: dict[str, Any] = {"is_flag": True} if kind is bool else {"type": _KINDS[kind]}
         if name == "channel":
             form["metavar"] = "NAME|FILE"
         command = click.option(f"--{name}", default=None, help=about, **form)(command)
@@ -146,12 +151,19 @@ def command(
             raise click.UsageError("--out takes one policy; leave out --compare")
     if plot is not None:
         output_path("plot", plot, FIGURE_SUFFIXES)
-    reports = [_report(*each, out) for each in zip(cases, airs, strict=True)]
+    reports = []
+    with gentle_interrupt() as interrupt:
+        for each, its_air in zip(cases, airs, strict=True):
+            reports.append(_report(each, its_air, out, interrupt))
+            if interrupt.asked:
+                plot = None
+                break
     if plot is not None:
         save_figure(_figure(case, air, float(np.max(asked.uplink.budget_w))), plot)
     if as_json:
         about = {"channel": asked.channel.kind, "devices": channel.devices, "seed": asked.run.seed}
         print_json({**about, **(reports[0] if compare is None else {"compared": reports})})
+        _end(reports[-1], asked.run.rounds)
         return
     _print(
         reports,
@@ -160,6 +172,18 @@ def command(
     )
     for name in filter(None, (out, plot)):
         click.echo(f"wrote {name}")
+    _end(reports[-1], asked.run.rounds)
+
+
+def _end(last: dict[str, Any], rounds: int) -> None:
+    """Whoever interrupted learns what is kept; the command has then failed."""
+    if last["rounds"] < rounds:
+        click.echo(
+            f"stopped: {last['policy']} after {last['rounds']} of {rounds} rounds; what is printed "
+            "and written is of the rounds that are done",
+            err=True,
+        )
+        sys.exit(1)
 
 
 def _joined(short: dict[str, Any], settings: Settings) -> Settings:
@@ -198,11 +222,15 @@ def _parameters(scenario: Scenario) -> int:
     return model_parameters(scenario)
 
 
-def _tally(air: Air, rounds: int, label: str, out: str | None = None) -> ScheduleTally:
+def _tally(
+    air: Air, rounds: int, label: str, out: str | None = None, interrupt: Interrupt | None = None
+) -> ScheduleTally:
     tally = ScheduleTally(air.channel.devices, air.budgets)
     running: Iterator[ScheduledRound] = (
         done for done, _ in itertools.islice(scheduled_rounds(air), rounds)
     )
+    if interrupt is not None:
+        running = interrupt.until_asked(running)
     if out is not None:
         running = write_schedule(out, running, air.channel.quantity)
     for done in track(running, total=rounds, label=label):
@@ -210,7 +238,7 @@ def _tally(air: Air, rounds: int, label: str, out: str | None = None) -> Schedul
     return tally
 
 
-def _report(scenario: Scenario, air: Air, out: str | None) -> dict[str, Any]:
+def _report(scenario: Scenario, air: Air, out: str | None, interrupt: Interrupt) -> dict[str, Any]:
     """The figures of one schedule; an option that its policy does not read is None."""
     policy = scenario.policy
     reads = reads_of(policy.kind, policy.power)
@@ -218,7 +246,7 @@ def _report(scenario: Scenario, air: Air, out: str | None) -> dict[str, Any]:
     options = {name: getattr(policy, name) if name in reads else None for name in names}
     began = time.perf_counter()
     label = f"{policy.kind}:{policy.design}" if options["design"] else policy.kind
-    tally = _tally(air, scenario.run.rounds, label, out)
+    tally = _tally(air, scenario.run.rounds, label, out, interrupt)
     if tally.tuning:  # as it stands at the end
         options |= {"lam": tally.tuning["price_of_time"], "kappa": tally.tuning["kappa"]}
     return {

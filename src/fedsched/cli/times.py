@@ -22,7 +22,7 @@ from fedsched.analysis.times import Row, times_to_targets
 from fedsched.checks import positive_number
 from fedsched.cli.asked import found_logs, numbers_above_0, own_computation_s
 from fedsched.cli.budgets import print_budgets
-from fedsched.cli.options import json_option
+from fedsched.cli.options import NUMBER, WHOLE, json_option
 from fedsched.cli.output import print_json, print_table
 from fedsched.errors import InputError
 
@@ -34,16 +34,21 @@ __all__ = ["command"]
 @click.option("--targets", help="Test accuracies, such as 0.6,0.7,0.775.")
 @click.option("--losses", help="Training losses in place of --targets, such as 1,0.8,0.6.")
 @click.option(
-    "--computation-s", type=float,
+    "--computation-s", type=NUMBER,
     help="Computation time a round that all devices have in common.  [default: the runs' own]",
 )  # fmt: skip
-@click.option("--slower", default=1.0, help="Devices compute so many times as long as they did.")
+@click.option(
+    "--slower", type=NUMBER, default=1.0, help="Devices compute so many times as long as they did."
+)
 @click.option(
     "--protocol", default=IN_A_ROW.name, type=click.Choice([*PROTOCOLS, "both"]),
     help="What counts as reached: measurements in a row, or the mean of the last 200 rounds.",
 )  # fmt: skip
 @click.option(
-    "--patience", default=IN_A_ROW.patience, help="Measurements a crossing must last, in a row."
+    "--patience",
+    type=WHOLE,
+    default=IN_A_ROW.patience,
+    help="Measurements a crossing must last, in a row.",
 )
 @click.option(
     "--against",

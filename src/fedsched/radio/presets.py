@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from fedsched.errors import UnknownNameError
+from fedsched.quantities import dbm_to_w
 from fedsched.radio.channel import AbstractChannel
 from fedsched.radio.pathloss import Annulus, PathLoss
-from fedsched.radio.units import dbm_to_w
 from fedsched.radio.wrappers import Floored
 
 __all__ = ["PRESETS", "Preset", "find_preset"]

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from fedsched.checks import positive_number
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.quantities import parse_number
 
 __all__ = [
     "GAIN",
@@ -32,7 +33,6 @@ __all__ = [
     "Unit",
     "agreed_unit",
     "complete_unit",
-    "dbm_to_w",
     "named_unit",
     "parse_unit",
 ]
@@ -54,16 +54,6 @@ _OTHER_NAMES = {
     "bits/s": "bit/s", "kbits/s": "kbit/s", "mbits/s": "mbit/s", "gbits/s": "gbit/s",
     "bytes/s": "byte/s", "kbytes/s": "kbyte/s", "mbytes/s": "mbyte/s", "gbytes/s": "gbyte/s",
 }  # fmt: skip
-
-
-def dbm_to_w(dbm: float) -> float:
-    """Watts of a power in decibels over a milliwatt.
-
-    Example:
-        >>> dbm_to_w(30.0)
-        1.0
-    """
-    return float(10.0 ** ((dbm - 30.0) / 10.0))
 
 
 @dataclass(frozen=True)
@@ -187,14 +177,11 @@ def complete_unit(where: str, unit: Unit) -> Unit:
 
 
 def _power_w(text: str, whole: str, field: str) -> float:
-    found = re.fullmatch(r"([-+0-9.e]+)\s*(dbm|mw|w)", text.lower())
     try:
-        if found is None:
-            raise ValueError(text)
-        number, scale = float(found[1]), {"mw": 1e-3, "w": 1.0}
-        watts = dbm_to_w(number) if found[2] == "dbm" else number * scale[found[2]]
-        return positive_number(field, watts)
-    except (ValueError, OverflowError):
+        if text[-1:].isdigit():
+            raise InputError(text)  # watts or decibels, it does not say
+        return positive_number(field, parse_number("power_w", text))
+    except InputError:
         raise InputError(
             f"{field}: {whole!r} has no power after the @; write it in dbm, mw or w, for instance "
             "snr-db@23dbm"

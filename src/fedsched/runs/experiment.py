@@ -70,7 +70,8 @@ def run(
         out: the run folder, made if need be.
         workers: processes that train the devices of a round.
         torch_device: "cpu" or "cuda".
-        progress: called after every round.
+        progress: called after every round; if it raises ``KeyboardInterrupt`` the run stops there
+            with a checkpoint.
         tensorboard: also write TensorBoard events, live, beside the log.
         wait_s: how long to wait for another process that is running the folder.
         training_of: folder of a run whose cohorts and weights are the same over its own channel:
@@ -130,7 +131,11 @@ def _go_on(
                 folder.save(_checkpoint(state, parameters))
                 log_grew()
             if progress is not None:
-                progress(_progress(scenario, state, folder.airtime_s, accuracy, done))
+                try:
+                    progress(_progress(scenario, state, folder.airtime_s, accuracy, done))
+                except KeyboardInterrupt:  # between two rounds: all of them are kept
+                    folder.save(_checkpoint(state, parameters))
+                    raise
             if ended:
                 break
     models = {"parameters": parameters}

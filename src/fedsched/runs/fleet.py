@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fedsched.archives import check_unpacked
 from fedsched.checks import positive_number
 from fedsched.errors import InputError, UnknownNameError, require
-from fedsched.radio.units import dbm_to_w
+from fedsched.quantities import dbm_to_w
 
 __all__ = [
     "COLUMNS",

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from fedsched.errors import InputError, UnknownNameError
+from fedsched.quantities import parse_number, parse_whole
 from fedsched.runs.scenario import Scenario, checked_section, scenario_from, shown
 
 __all__ = [
@@ -99,12 +100,14 @@ def code_in(source: str | Path | Mapping[str, Any]) -> list[tuple[str, str]]:
 def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
     """Settings from texts ``section.field=value``; of two for one field the last one counts.
 
-    A value is written as in a scenario file. A text needs no quotes. The short names of a sweep
-    will do for a field.
+    A value is written as in a scenario file. A text needs no quotes, and a number may have a unit.
+    The short names of a sweep will do for a field.
 
     Example:
         >>> parse_settings(["policy.draws=5", "data.alpha=inf", "policy.kind=uniform", "seed=2"])
         {'policy.draws': 5, 'data.alpha': inf, 'policy.kind': 'uniform', 'run.seed': 2}
+        >>> parse_settings(["run.rounds=1e3", "uplink.bandwidth_hz=20MHz"])
+        {'run.rounds': 1000, 'uplink.bandwidth_hz': 20000000.0}
     """
     settings = {}
     for text in texts:
@@ -114,8 +117,22 @@ def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
                 f"set: {shown(text)} sets no field; write it as section.field=value, for instance "
                 "policy.draws=5"
             )
-        settings[_field_name(name)] = _toml_value(value)
+        dotted = _field_name(name)
+        settings[dotted] = _field_value(dotted, value)
     return settings
+
+
+def _field_value(name: str, text: str) -> Any:
+    """What a text says for a field: a number, with a unit or without, or whatever TOML calls it."""
+    section, _, field_name = name.partition(".")
+    hint = typing.get_type_hints(typing.get_type_hints(Scenario)[section])[field_name]
+    kinds = typing.get_args(hint) or (hint,)
+    value = _toml_value(text)
+    if str in kinds or not isinstance(value, str | float) or text[0] not in "+-.0123456789":
+        return value
+    if float in kinds:
+        return parse_number(name, text) if isinstance(value, str) else value
+    return parse_whole(name, text) if int in kinds else value
 
 
 def _field_name(name: str) -> str:
