@@ -1,7 +1,4 @@
-"""Figures of anybody's runs, in the column widths of papers.
-
-The parts that draw on axes are those of the paper's own figures.
-"""
+"""Figures of anybody's runs, in the column widths of papers."""
 
 import math
 import textwrap
