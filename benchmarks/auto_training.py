@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsched.analysis.arrival import ACCURACY, RunningMean
+from fedsched.analysis.arrival import ACCURACY, Reach, RunningMean
 from fedsched.runs.experiment import run
 
 SEEDS = (1, 2, 3)
@@ -46,18 +46,26 @@ def trained(folder, name, policy, alpha, seed, compute_s=0.0):
 def rivals(folder):
     """When each rival reached its target, by name, alpha and seed."""
     return {
-        (name, alpha, seed): ACCURACY.reach(
-            trained(folder, name, policy, alpha, seed), TARGETS[alpha], PROTOCOL
-        )
+        (name, alpha, seed): arrived(trained(folder, name, policy, alpha, seed), TARGETS[alpha])
         for alpha, seed, (name, policy) in itertools.product(TARGETS, SEEDS, RIVALS.items())
     }
 
 
+def arrived(log, target):
+    """When a run reached its target, and when it would have with its mean airtime a round."""
+    found = ACCURACY.reach(log, target, PROTOCOL)
+    if found is None:
+        return None
+    mean_s = float(log.column("airtime_s").mean())
+    return found, Reach(airtime_s=found.rounds * mean_s, rounds=found.rounds)
+
+
 def seconds(reached, compute_s):
-    """The geometric mean over seeds; infinite where one did not arrive."""
+    """Geometric means over seeds, by either clock; infinite where one did not arrive."""
     if None in reached:
-        return math.inf
-    return float(np.exp(np.mean([np.log(each.time_s(compute_s)) for each in reached])))
+        return np.array([math.inf, math.inf])
+    times_s = [[each.time_s(compute_s) for each in both] for both in reached]
+    return np.exp(np.log(times_s).mean(axis=0))
 
 
 def row(folder, reached, alpha, uploads):
@@ -66,17 +74,17 @@ def row(folder, reached, alpha, uploads):
         trained(folder, f"auto-{uploads:g}", {"kind": "auto"}, alpha, seed, compute_s)
         for seed in SEEDS
     ]
-    own_s = seconds([ACCURACY.reach(log, TARGETS[alpha], PROTOCOL) for log in logs], compute_s)
+    own = seconds([arrived(log, TARGETS[alpha]) for log in logs], compute_s)
     others = {
         name: seconds([reached[name, alpha, seed] for seed in SEEDS], compute_s) for name in RIVALS
     }
-    kinds = {kind: {name: s for name, s in others.items() if name.startswith(kind)}
-             for kind in ("uniform", "lyapunov")}  # fmt: skip
-    best = {kind: min(each, key=each.get) for kind, each in kinds.items()}
-    shown = " | ".join(f"{name}: {others[name]:.1f}" for name in best.values())
-    ratio = own_s / min(others.values())
-    line = f"| {alpha} | {TARGETS[alpha]} | {uploads:g} | {own_s:.1f} | {shown} | {ratio:.2f} |"
-    return line, ratio
+    best = [min(others, key=lambda name: others[name][clock]) for clock in (0, 1)]
+    ratio = [own[clock] / others[best[clock]][clock] for clock in (0, 1)]
+    shown = [
+        f"{own[clock]:.1f} | {best[clock]}: {others[best[clock]][clock]:.1f} | {ratio[clock]:.2f}"
+        for clock in (0, 1)
+    ]
+    return f"| {alpha} | {TARGETS[alpha]} | {uploads:g} | {shown[0]} | {shown[1]} |", ratio
 
 
 def main():
@@ -93,12 +101,18 @@ def main():
         "Seconds to a test accuracy that the mean of the last 25 rounds reaches; the geometric "
         "mean over seeds.",
         "",
-        "| alpha | target | computation, uploads | auto, s | best uniform, s | best lyapunov, s | "
-        "auto / best |",
-        "|---|---|---|---|---|---|---|",
+        "The first three columns of seconds are as the clock was. A cohort of one is a draw from "
+        "upload times that differ a hundredfold, and the best of fifteen is also the luckiest. So "
+        "the last three have the same rounds, and for each run its mean airtime over 600 rounds. "
+        "This second reading was added once the first had been seen; the first is the target's.",
+        "",
+        "| alpha | target | computation, uploads | auto, s | best rival, s | auto / best | auto, "
+        "mean airtime, s | best rival, s | auto / best |",
+        "|---|---|---|---|---|---|---|---|---|",
         *(line for line, _ in rows),
         "",
-        f"The largest ratio is {max(ratio for _, ratio in rows):.2f}.",
+        f"The largest ratios are {max(ratio[0] for _, ratio in rows):.2f} and "
+        f"{max(ratio[1] for _, ratio in rows):.2f}.",
     ]
     PLACE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))

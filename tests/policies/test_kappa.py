@@ -61,20 +61,23 @@ def test_it_begins_with_the_number_of_devices_and_goes_half_way_in_the_logarithm
     state = begin_kappa()
     for _ in range(3):
         state = learn_kappa(state, seen(2.0), 10)
+    state = learn_kappa(state, seen(2.0, course=1.6), 10)  # too soon
     assert np.isnan(state["kappa"])
-    state = learn_kappa(state, seen(2.0, course=1.6), 10)  # 16 * 10 * 1.6 / (16 ln 2)
-    measured = 16.0 / np.log(2.0)
-    assert state["kappa"] == pytest.approx(np.sqrt(10.0 * measured))
     for _ in range(7):
         state = learn_kappa(state, seen(2.0), 10)
-    state = learn_kappa(state, seen(2.0, course=3.2), 10)
+    state = learn_kappa(state, seen(2.0, course=3.2), 10)  # 16 * 10 * 3.2 / (32 ln 2)
+    measured = 16.0 / np.log(2.0)
+    assert state["kappa"] == pytest.approx(np.sqrt(10.0 * measured))
+    for _ in range(15):
+        state = learn_kappa(state, seen(2.0), 10)
+    state = learn_kappa(state, seen(2.0, course=6.4), 10)
     assert state["kappa"] == pytest.approx(np.sqrt(np.sqrt(10.0 * measured) * measured))
 
 
 @pytest.mark.parametrize(("course", "bound"), [(-5.0, 1.0), (0.0, 1.0), (1e9, 1000.0)])
 def test_no_measurement_counts_for_less_than_a_tenth_or_more_than_a_hundred_devices(course, bound):
     state = begin_kappa()
-    for _ in range(3):
+    for _ in range(7):
         state = learn_kappa(state, seen(1.0), 10)
     state = learn_kappa(state, seen(1.0, course=course), 10)
     assert state["kappa"] == pytest.approx(np.sqrt(10.0 * bound))

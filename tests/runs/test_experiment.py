@@ -117,9 +117,9 @@ def test_what_auto_learns_survives_a_stop_and_is_logged(tmp_path):
     run(scenario, stopped(tmp_path / "stopped", 13, scenario))
     assert bits(tmp_path / "stopped") == bits(tmp_path / "whole")
     kappa = whole.column("kappa")
-    assert np.all(kappa[:8] == 12.0)  # the number of devices, until something is known
-    assert np.all(kappa[8:16] != 12.0)
-    assert len(set(kappa)) == 3  # it changes where the rounds have doubled
+    assert np.all(kappa[:16] == 12.0)  # the number of devices, until something is known
+    assert np.all(kappa[16:] != 12.0)
+    assert len(set(kappa)) == 2  # it changes where the rounds have doubled
     inverse, airtime_s = (
         whole.column(f"average_{name}") for name in ("inverse_probability", "airtime_s")
     )

@@ -25,7 +25,7 @@ from fedsched.values import Experience
 __all__ = ["KAPPA_STATE", "begin_kappa", "kappa_of", "learn_kappa"]
 
 KAPPA_STATE = frozenset({"kappa", "square_norm"})
-_FIRST = 4  # rounds of two halves, from which on the estimate is more than luck
+_FIRST = 8  # rounds of two halves, from which on the estimate is more than luck
 _LEAST, _MOST = 0.1, 100.0  # of kappa, in devices
 
 
