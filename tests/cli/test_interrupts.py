@@ -14,6 +14,14 @@ from fedsched.runs.checkpoint import rounds_done
 from fedsched.runs.runlog import read_run
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Ctrl-C is heard, also where the tests were started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def press():
     os.kill(os.getpid(), signal.SIGINT)
 

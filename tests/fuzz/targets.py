@@ -118,7 +118,8 @@ def policies(rng, folder):
         assert np.all((q >= 0.0) & (q <= 1.0)) and np.all(q[~there] == 0.0), name
         cohort = decision.cohort
         assert there[cohort.device].all() and np.all(np.diff(cohort.device) > 0), name
-        assert np.all((cohort.weight > 0.0) & np.isfinite(cohort.weight)), name
+        # A rule with a threshold hears some of its members and gives the others no weight.
+        assert np.all((cohort.weight >= 0.0) & np.isfinite(cohort.weight)), name
         power_w = decision.power_w[cohort.device]
         assert np.all((power_w > 0.0) & (power_w <= LINK.max_power_w)), name
         told = 10.0 ** rng.uniform(-20, 20, cohort.size)
@@ -127,7 +128,12 @@ def policies(rng, folder):
         state = policy.observe(
             state,
             Experience(
-                device=cohort.device, loss=told, square_loss=told**2, norm=told, update=update
+                device=cohort.device,
+                loss=told,
+                square_loss=told**2,
+                norm=told,
+                weight=cohort.weight,
+                update=update,
             ),
         )
         for key, array in state.items():
