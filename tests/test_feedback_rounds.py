@@ -159,11 +159,10 @@ def test_a_state_can_be_gone_on_from_twice():
 
 NORMS = """
 import numpy as np
-from fedsched.learning.updates import LocalUpdate
-from fedsched.learning.notes import update_norm as _norm
+from fedsched.learning.updates import norm_of
 for size in (30_730, 555_178):
     delta = np.random.default_rng(size).normal(size=size).astype(np.float32)
-    print(_norm(LocalUpdate(delta=delta, loss=0.0, square_loss=0.0, steps=1)).hex())
+    print(norm_of(delta).hex())
 """
 
 

@@ -18,8 +18,9 @@ from fedsched.learning.aggregation import AbstractAggregator, WeightedSum, runni
 from fedsched.learning.compression import Sending
 from fedsched.learning.course import begin_course, follow_course
 from fedsched.learning.losses import attempts, correction, first_attempts
-from fedsched.learning.notes import Notes, update_norm
+from fedsched.learning.notes import Notes
 from fedsched.learning.pool import AbstractTrainingPool
+from fedsched.learning.updates import norm_of
 from fedsched.policies import AbstractBudget, AbstractPolicy, Need, PolicyState
 from fedsched.policies.ledger import entered, first_entries, uses
 from fedsched.policies.pricing import queues_in
@@ -248,7 +249,8 @@ class Training:
 
         def answer(kind: str, devices: NDArray[np.int64]) -> NDArray[np.float64]:
             if kind == "norm":
-                return np.array([update_norm(u) for u in self.pool.train_cohort(model, devices, t)])
+                updates = self.pool.train_cohort(model, devices, t)
+                return np.array([norm_of(update.delta) for update in updates])
             return np.array(list(self.pool.losses(model, devices, t, whole=kind == "loss")))
 
         return answer

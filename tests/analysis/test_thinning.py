@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from fedsched.analysis.curves import Curve
-from fedsched.analysis.thinning import averaged, thinned
+from fedsched.analysis.curves import Curve, averaged, thinned
 
 
 def curve_with(value):

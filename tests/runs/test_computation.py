@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 from tests.radio.test_access import simulated_turns_s
 
+from fedsched.analysis.collect import slowed
 from fedsched.analysis.curves import curve_of
 from fedsched.analysis.groups import group_runs
-from fedsched.analysis.slowing import slowed
 from fedsched.cli.times import command as times
 from fedsched.clock import Computation
 from fedsched.errors import InputError

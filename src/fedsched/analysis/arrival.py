@@ -70,9 +70,9 @@ class InARow:
     def levels(self, curve: Curve) -> Curve:
         """The least of each measurement and those that follow it."""
         if len(curve.value) < self.patience:
-            return _at(curve, np.zeros(0, dtype=np.int64), np.zeros(0))
+            return curve.at(np.zeros(0, dtype=np.int64))
         windows = np.lib.stride_tricks.sliding_window_view(curve.value, self.patience)
-        return _at(curve, np.arange(len(windows)), windows.min(axis=1))
+        return replace(curve.at(np.arange(len(windows))), value=windows.min(axis=1))
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class RunningMean:
         places = np.flatnonzero(curve.rounds >= self.rounds)
         # Summed exactly: the mean of equal values is that value.
         means = [math.fsum(curve.value[begin[k] : k + 1]) / (k + 1 - begin[k]) for k in places]
-        return _at(curve, places, np.array(means, dtype=np.float64))
+        return replace(curve.at(places), value=np.array(means, dtype=np.float64))
 
 
 IN_A_ROW = InARow()  # what every command goes by, unless it is asked otherwise
@@ -112,10 +112,6 @@ def arrival_protocol(name: str, *, patience: int = IN_A_ROW.patience) -> Arrival
     if name not in PROTOCOLS:
         raise UnknownNameError("protocol", name, PROTOCOLS)
     return InARow(patience) if name == InARow.name else PROTOCOLS[name]
-
-
-def _at(curve: Curve, places: np.ndarray, value: np.ndarray) -> Curve:
-    return Curve(rounds=curve.rounds[places], airtime_s=curve.airtime_s[places], value=value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,8 +166,7 @@ def reach_steps(curve: Curve, protocol: ArrivalProtocol = IN_A_ROW) -> Curve:
     """
     levels = protocol.levels(curve)
     before = np.concatenate([[-np.inf], np.maximum.accumulate(levels.value)[:-1]])
-    steps = np.flatnonzero(levels.value > before[: len(levels.value)])
-    return _at(levels, steps, levels.value[steps])
+    return levels.at(levels.value > before[: len(levels.value)])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from fedsched.analysis.curves import Curve, curve_of, training_loss
 from fedsched.analysis.groups import group_runs
-from fedsched.analysis.slowing import slowed
-from fedsched.errors import FedschedError, InputError, MissingExtraError, RunLogError
+from fedsched.checks import positive_number
+from fedsched.errors import FedschedError, InputError, MissingExtraError, RunLogError, require
+from fedsched.radio.access import make_access
 from fedsched.runs.manifest import MANIFEST, PACKED, ROUNDS
 from fedsched.runs.runlog import RunLog, read_run
 
@@ -24,6 +25,7 @@ __all__ = [
     "collect_runs",
     "find_runs",
     "good_run",
+    "slowed",
 ]
 
 _LISTS = ("samples", "computation_s")  # fields that may have a number for each device
@@ -188,7 +190,6 @@ def good_run(name: str, log: RunLog) -> GoodRun:
         raise RunLogError("it has no measured accuracy yet")
     if not (np.isfinite(accuracy.value).all() and np.isfinite(log.column("airtime_s")).all()):
         raise RunLogError("its accuracy or airtime holds numbers that are not finite")
-    finite = np.isfinite(loss.value)
     device = log.table["device"].combine_chunks()
     count = np.bincount(device.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64))
     # A device out of reach has no power and spends none.
@@ -199,11 +200,33 @@ def good_run(name: str, log: RunLog) -> GoodRun:
         name=name,
         log=log,
         accuracy=accuracy,
-        loss=Curve(
-            rounds=loss.rounds[finite], airtime_s=loss.airtime_s[finite], value=loss.value[finite]
-        ),
+        loss=loss.at(np.isfinite(loss.value)),
         training_loss=training_loss(log),
         selected=np.bincount(device.flatten().to_numpy().astype(np.int64)).astype(np.float64),
         sizes=count / log.rounds,
         power_w=np.cumsum(spent_w, axis=0) / np.arange(1, log.rounds + 1)[:, None],
     )
+
+
+def slowed(log: RunLog, factor: float) -> RunLog:
+    r"""The log with the clock it would have if each device computed ``factor`` times as long.
+
+    .. math:: T_t(x) = f_t + T(\tau, x r)
+
+    with the reports' seconds f, the uploads :math:`\tau` and the computation times r of the members
+    of round t, over the access T of the run: exact, as who takes part does not change. What all
+    devices have in common is not in the log, so a run without times of their own stays as it is.
+    """
+    positive_number("slower", factor, allow_zero=True)
+    if factor == 1.0 or not log.has("ready_s") or not log.sums("ready_s").any():
+        return log
+    arrow = require("pyarrow", extra="report", purpose="reading run logs")
+    uplink = log.manifest["scenario"]["uplink"]
+    access = make_access(
+        uplink["access"], blocks=uplink["blocks"], unit_s=log.manifest.get("unit_s")
+    )
+    members = zip(log.lists("upload_s"), log.lists("ready_s"), strict=True)
+    uploads_s = [access.uploads_s(np.array(u), factor * np.array(r)) for u, r in members]
+    seconds = log.column("feedback_s") + np.array(uploads_s)
+    place = log.table.column_names.index("airtime_s")
+    return replace(log, table=log.table.set_column(place, "airtime_s", arrow.array(seconds)))

@@ -5,7 +5,7 @@ argument.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,12 @@ from fedsched.runs.runlog import RunLog
 __all__ = [
     "Band",
     "Curve",
+    "averaged",
     "curve_of",
     "mean_curve",
     "rolling_mean",
     "seed_band",
+    "thinned",
     "training_loss",
 ]
 
@@ -38,17 +40,18 @@ class Curve:
         """The clock at each point, for any computation time a round."""
         return elapsed_s(self.airtime_s, self.rounds, computation_s)
 
+    def at(self, places: NDArray[np.generic]) -> "Curve":
+        """Some of its points, by their numbers or by a mask."""
+        return Curve(
+            rounds=self.rounds[places], airtime_s=self.airtime_s[places], value=self.value[places]
+        )
+
 
 def curve_of(log: RunLog, column: str = "test_accuracy") -> Curve:
     """A column of a log at the rounds where it was measured (is not NaN)."""
     value = log.column(column)
-    measured = np.flatnonzero(~np.isnan(value))
-    airtime_s = np.cumsum(log.column("airtime_s"))
-    return Curve(
-        rounds=(measured + 1).astype(np.float64),
-        airtime_s=airtime_s[measured],
-        value=value[measured],
-    )
+    rounds, airtime_s = np.arange(1.0, len(value) + 1.0), np.cumsum(log.column("airtime_s"))
+    return Curve(rounds=rounds, airtime_s=airtime_s, value=value).at(~np.isnan(value))
 
 
 def training_loss(log: RunLog) -> Curve:
@@ -62,23 +65,19 @@ def training_loss(log: RunLog) -> Curve:
 
     has little of it. Rounds without a finite loss, and those that lost an update, are passed over.
     """
-    at = curve_of(log)
+    accuracy = curve_of(log)
     loss = log.column("train_loss")
     sound = np.isfinite(loss)
     if log.has("rejected"):
         sound &= log.column("rejected") == 0
 
     def since_before(value: Values) -> Values:
-        until = np.cumsum(np.where(sound, value, 0.0))[at.rounds.astype(np.int64) - 1]
+        until = np.cumsum(np.where(sound, value, 0.0))[accuracy.rounds.astype(np.int64) - 1]
         return np.diff(until, prepend=0.0)
 
     weight = since_before(log.sums("weight"))
     known = weight > 0.0
-    return Curve(
-        rounds=at.rounds[known],
-        airtime_s=at.airtime_s[known],
-        value=since_before(loss)[known] / weight[known],
-    )
+    return replace(accuracy.at(known), value=since_before(loss)[known] / weight[known])
 
 
 def rolling_mean(value: Values, window: int) -> Values:
@@ -148,3 +147,44 @@ def mean_curve(
     """The places and the mean of :func:`seed_band`."""
     band = seed_band(curves, computation_s=computation_s, points=points, window=window, over=over)
     return band.where, band.mean
+
+
+def thinned(curve: Curve, points: int) -> Curve:
+    """A curve of at most ``points`` points that looks the same, noise included.
+
+    Of each stretch of neighbours the one stays that spans the largest triangle with the point kept
+    before it and the mean of the stretch after it; the ends stay.
+    """
+    size = len(curve.value)
+    if size <= points:
+        return curve
+    edges = [*_edges(size, points), size]
+    kept = [0]
+    for begin, end, after in zip(edges[:-2], edges[1:-1], edges[2:], strict=True):
+        x0, y0 = curve.rounds[kept[-1]], curve.value[kept[-1]]
+        x2, y2 = curve.rounds[end:after].mean(), curve.value[end:after].mean()
+        x1, y1 = curve.rounds[begin:end], curve.value[begin:end]
+        area = np.abs((x0 - x2) * (y1 - y0) - (x0 - x1) * (y2 - y0))
+        kept.append(begin + int(np.argmax(area)))
+    return curve.at(np.array([*kept, size - 1]))
+
+
+def averaged(curve: Curve, points: int) -> Curve:
+    """A curve of at most ``points`` points, each the mean of a stretch of neighbours."""
+    size = len(curve.value)
+    if size <= points:
+        return curve
+    begin = np.array([0, *_edges(size, points)])
+    count = np.diff([*begin, size])
+    rounds, airtime_s, value = (
+        np.add.reduceat(each, begin) / count
+        for each in (curve.rounds, curve.airtime_s, curve.value)
+    )
+    return Curve(rounds=rounds, airtime_s=airtime_s, value=value)
+
+
+def _edges(size: int, points: int) -> list[int]:
+    """Where stretches begin: even on a linear axis and on a logarithmic one."""
+    half = points // 2
+    both = np.concatenate([np.linspace(1, size - 1, half), np.geomspace(1, size - 1, half)])
+    return [int(each) for each in np.unique(both.astype(np.int64))]

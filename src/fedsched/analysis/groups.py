@@ -8,10 +8,9 @@ from statistics import fmean, geometric_mean
 from typing import Any
 
 from fedsched.analysis.arrival import ACCURACY, IN_A_ROW, ArrivalProtocol, Measure, Reach
+from fedsched.analysis.comparison import usage
 from fedsched.analysis.curves import curve_of
-from fedsched.analysis.sent import mean_omega, upload_bits
 from fedsched.analysis.speedup import Speedup, speedup
-from fedsched.analysis.used import budget_uses
 from fedsched.runs.runlog import RunLog
 
 __all__ = [
@@ -235,17 +234,7 @@ def summary_rows(
                 "speedup": None if gain is None else gain.ratio,
                 "speedup_low": None if gain is None else gain.low,
                 "speedup_high": None if gain is None else gain.high,
-                "feedback_s_per_round": fmean(
-                    log.column("feedback_s").mean() if log.has("feedback_s") else 0.0
-                    for log in group.logs
-                ),
-                "upload_bits": upload_bits(group.logs),
-                "omega": mean_omega(group.logs),
-                "budgets": budget_uses(group.logs),
-                "airtime_s_per_round": fmean(log.column("airtime_s").mean() for log in group.logs),
-                "devices_per_round": fmean(
-                    fmean(len(devices) for devices in log.lists("device")) for log in group.logs
-                ),
+                **usage(group.logs),
                 "best_accuracy": fmean(float(curve_of(log).value.max()) for log in group.logs),
             }
         )

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedsched.analysis.arrival import ACCURACY, IN_A_ROW, ArrivalProtocol, Measure, Reach
+from fedsched.analysis.comparison import budget_uses, mean_omega, upload_bits
 from fedsched.analysis.groups import Group, baseline_of, mean_reach, paired_speedup
-from fedsched.analysis.sent import mean_omega, upload_bits
 from fedsched.analysis.speedup import Speedup
-from fedsched.analysis.used import budget_uses
 from fedsched.errors import UnknownNameError
 
 __all__ = ["Row", "times_to_targets"]

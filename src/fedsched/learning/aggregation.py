@@ -1,10 +1,10 @@
 """The model update: how the updates of a cohort move the model. State in, state out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,16 @@ __all__ = [
     "Aggregated",
     "LatestUpdates",
     "Update",
+    "Updates",
+    "Vector",
     "WeightedSum",
+    "finite",
     "make_aggregator",
     "running_mean",
 ]
 
-AggregatorState = Mapping[str, NDArray[Any]]
+AggregatorState: TypeAlias = Mapping[str, NDArray[Any]]
+Vector: TypeAlias = NDArray[np.float32]  # shape (d,)
 
 
 class Update(NamedTuple):
@@ -31,13 +35,16 @@ class Update(NamedTuple):
 
     device: int
     weight: float
-    delta: NDArray[np.float32]  # y - x, shape (d,)
+    delta: Vector  # y - x
+
+
+Updates: TypeAlias = Iterable[Update]
 
 
 class Aggregated(NamedTuple):
     """The next parameters and state, and which updates were left out."""
 
-    parameters: NDArray[np.float32]  # shape (d,)
+    parameters: Vector
     state: AggregatorState
     rejected: tuple[int, ...]  # positions, in the order given, of updates that were not finite
 
@@ -53,13 +60,17 @@ class AbstractAggregator(ABC):
         return {}
 
     @abstractmethod
-    def step(
-        self,
-        parameters: NDArray[np.float32],
-        state: AggregatorState,
-        updates: Iterable[Update],
-    ) -> Aggregated:
+    def step(self, parameters: Vector, state: AggregatorState, updates: Updates) -> Aggregated:
         """The model and the state after a round; updates come one at a time."""
+
+
+def finite(updates: Updates, rejected: list[int]) -> Iterator[Update]:
+    """The updates whose entries are all finite; the positions of the others go to ``rejected``."""
+    for position, update in enumerate(updates):
+        if np.isfinite(update.delta).all():
+            yield update
+        else:
+            rejected.append(position)
 
 
 @final
@@ -80,20 +91,12 @@ class WeightedSum(AbstractAggregator):
         (array([0.5, 1. ], dtype=float32), (1,))
     """
 
-    def step(
-        self,
-        parameters: NDArray[np.float32],
-        state: AggregatorState,
-        updates: Iterable[Update],
-    ) -> Aggregated:
+    def step(self, parameters: Vector, state: AggregatorState, updates: Updates) -> Aggregated:
         """The weighted sum."""
         total = parameters.astype(np.float64)
         weighted = np.empty_like(total)
-        rejected = []
-        for position, update in enumerate(updates):
-            if not np.isfinite(update.delta).all():
-                rejected.append(position)
-                continue
+        rejected: list[int] = []
+        for update in finite(updates, rejected):
             np.multiply(update.delta, update.weight, out=weighted, dtype=np.float64)
             total += weighted
         return Aggregated(total.astype(np.float32), state, tuple(rejected))
@@ -125,24 +128,13 @@ class LatestUpdates(AbstractAggregator):
 
     def init(self, devices: int, dimension: int) -> AggregatorState:
         """No update was seen."""
-        return {
-            "update": np.zeros((devices, dimension), np.float32),
-            "sum": np.zeros(dimension),
-        }
+        return {"update": np.zeros((devices, dimension), np.float32), "sum": np.zeros(dimension)}
 
-    def step(
-        self,
-        parameters: NDArray[np.float32],
-        state: AggregatorState,
-        updates: Iterable[Update],
-    ) -> Aggregated:
+    def step(self, parameters: Vector, state: AggregatorState, updates: Updates) -> Aggregated:
         """The mean of the latest updates."""
         latest, total = state["update"], state["sum"]
-        rejected = []
-        for position, (device, _, delta) in enumerate(updates):
-            if not np.isfinite(delta).all():
-                rejected.append(position)
-                continue
+        rejected: list[int] = []
+        for device, _, delta in finite(updates, rejected):
             total += delta
             total -= latest[device]
             latest[device] = delta
@@ -175,9 +167,7 @@ def make_aggregator(name: str) -> AbstractAggregator:
     return AGGREGATORS[name]()
 
 
-def running_mean(
-    mean: NDArray[np.float64], parameters: NDArray[np.float32], rounds: int
-) -> NDArray[np.float64]:
+def running_mean(mean: NDArray[np.float64], parameters: Vector, rounds: int) -> NDArray[np.float64]:
     r"""Move a mean of models towards the newest one.
 
     .. math:: \bar x \leftarrow \bar x + (x - \bar x) / r

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from fedsched.archives import Counted, Progress, Readable, members
 from fedsched.errors import FedschedError, InputError, UnknownNameError, require
+from fedsched.files import atomic_path
 from fedsched.learning.dataset import Dataset
 
 __all__ = ["cache_directory", "fetch_cifar10", "read_cifar10"]
@@ -190,17 +191,8 @@ def _keep(folder: Path, name: str, content: bytes) -> None:
         raise FedschedError(
             f"{name} arrived with MD5 {_md5(content)} in place of {MD5[name]}; it was not kept"
         )
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(folder / name)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with atomic_path(folder / name) as aside:
+        aside.write_bytes(content)
 
 
 def _from_anywhere(folder: Path, url: str, report: Progress) -> None:

@@ -5,9 +5,9 @@ their extremes, then the step itself is cut.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,12 @@ from fedsched.learning.aggregation import (
     AggregatorState,
     LatestUpdates,
     Update,
+    Updates,
+    Vector,
     WeightedSum,
+    finite,
 )
+from fedsched.learning.updates import norm_of
 
 __all__ = ["BOUNDS", "BoundedInfluence", "TrimmedSum", "bounded", "weighted_median"]
 
@@ -82,19 +86,10 @@ class TrimmedSum(AbstractAggregator):
                 "left out at each end"
             )
 
-    def step(
-        self,
-        parameters: NDArray[np.float32],
-        state: AggregatorState,
-        updates: Iterable[Update],
-    ) -> Aggregated:
+    def step(self, parameters: Vector, state: AggregatorState, updates: Updates) -> Aggregated:
         """The trimmed sum."""
-        kept, rejected = [], []
-        for position, update in enumerate(updates):
-            if np.isfinite(update.delta).all():
-                kept.append(update)
-            else:
-                rejected.append(position)
+        rejected: list[int] = []
+        kept = list(finite(updates, rejected))
         if not kept:
             return Aggregated(parameters, state, tuple(rejected))
         weights = np.array([abs(each.weight) for each in kept])
@@ -166,36 +161,31 @@ class BoundedInfluence(AbstractAggregator):
         """No round was seen."""
         return {**self.inner.init(devices, dimension), _LENGTH: np.zeros(1)}
 
-    def step(
-        self,
-        parameters: NDArray[np.float32],
-        state: AggregatorState,
-        updates: Iterable[Update],
-    ) -> Aggregated:
+    def step(self, parameters: Vector, state: AggregatorState, updates: Updates) -> Aggregated:
         """The step of the aggregator within, of updates that are cut, and cut itself."""
         usual = float(state[_LENGTH][0])
         if usual == 0.0:
             updates = list(updates)  # this round has no measure but itself
-            usual = _median([(_norm(each.delta), each.weight) for each in updates])
-        told: list[tuple[float, float]] = []  # lengths and weights of this round
+            usual = _median([(norm_of(each.delta), each.weight) for each in updates])
+        lengths: list[tuple[float, float]] = []  # of this round's updates, with their weights
         following, kept, rejected = self.inner.step(
-            parameters, state, self._cut(updates, usual, told)
+            parameters, state, self._cut(updates, usual, lengths)
         )
-        now = _median(told)
+        now = _median(lengths)
         length_after = min(max(now, usual / _GROWTH), usual * _GROWTH) if now > 0.0 else usual
-        moved = following.astype(np.float64) - parameters
-        length, most = _norm(moved), self.step_length * usual
+        step = following.astype(np.float64) - parameters
+        length, most = norm_of(step), self.step_length * usual
         if length > most:
-            following = (parameters + moved * (most / length)).astype(np.float32)
+            following = (parameters + step * (most / length)).astype(np.float32)
         return Aggregated(following, {**kept, _LENGTH: np.array([length_after])}, rejected)
 
     def _cut(
-        self, updates: Iterable[Update], usual: float, told: list[tuple[float, float]]
+        self, updates: Updates, usual: float, lengths: list[tuple[float, float]]
     ) -> Iterator[Update]:
         """The updates, none longer than it may be; their own lengths and weights are noted."""
         for update in updates:
-            norm, weight = _norm(update.delta), abs(update.weight)
-            told.append((norm, weight))
+            norm, weight = norm_of(update.delta), abs(update.weight)
+            lengths.append((norm, weight))
             longest = self.longest * usual
             length = norm if norm <= longest else longest * (longest / norm)
             if weight * length > self.share * usual:
@@ -206,14 +196,9 @@ class BoundedInfluence(AbstractAggregator):
                 yield update
 
 
-def _norm(delta: NDArray[np.floating[Any]]) -> float:
-    # Not np.linalg.norm: BLAS adds up in another order with another number of threads.
-    return math.sqrt(np.square(delta, dtype=np.float64).sum())
-
-
-def _median(told: list[tuple[float, float]]) -> float:
+def _median(lengths: list[tuple[float, float]]) -> float:
     """The weighted median of the lengths that are finite; 0 if there are none."""
-    finite = [(norm, abs(weight)) for norm, weight in told if math.isfinite(norm)]
+    finite = [(norm, abs(weight)) for norm, weight in lengths if math.isfinite(norm)]
     return float(np.nan_to_num(weighted_median(*np.array(finite).reshape(-1, 2).T)))
 
 

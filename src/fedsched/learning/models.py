@@ -1,5 +1,6 @@
 """The models, and their parameters as one flat vector."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -27,12 +28,9 @@ class PaperCNN(nn.Module):
 
     def __init__(self, dataset: Dataset, *, response_normalisation: bool = False) -> None:
         super().__init__()
-        channels, height, width = dataset.image_shape
-        if min(height, width) < 4:
-            raise InputError(f"model: the CNN needs images of 4x4 or more, got {height}x{width}")
-        self.conv1 = nn.Conv2d(channels, 32, 5, padding=2)
+        self.conv1 = nn.Conv2d(dataset.image_shape[0], 32, 5, padding=2)
         self.conv2 = nn.Conv2d(32, 32, 5, padding=2)
-        self.hidden = nn.Linear(32 * (height // 4) * (width // 4), 256)
+        self.hidden = nn.Linear(32 * _pixels_left(dataset), 256)
         self.output = nn.Linear(256, dataset.classes)
         # Torch divides alpha by the size, which the ancestor's definition does not: 9 * 0.001 / 9.
         self.normalise: nn.Module | None = (
@@ -63,12 +61,9 @@ class SmallCNN(nn.Module):
 
     def __init__(self, dataset: Dataset) -> None:
         super().__init__()
-        channels, height, width = dataset.image_shape
-        if min(height, width) < 4:
-            raise InputError(f"model: the CNN needs images of 4x4 or more, got {height}x{width}")
-        self.conv1 = nn.Conv2d(channels, 16, 3, padding=1)
+        self.conv1 = nn.Conv2d(dataset.image_shape[0], 16, 3, padding=1)
         self.conv2 = nn.Conv2d(16, 32, 3, padding=1)
-        self.output = nn.Linear(32 * (height // 4) * (width // 4), dataset.classes)
+        self.output = nn.Linear(32 * _pixels_left(dataset), dataset.classes)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits, shape (n, classes)."""
@@ -79,13 +74,20 @@ class SmallCNN(nn.Module):
         return logits
 
 
+def _pixels_left(dataset: Dataset) -> int:
+    """Of each channel, after both sides of an image were halved twice."""
+    _, height, width = dataset.image_shape
+    if min(height, width) < 4:
+        raise InputError(f"model: the CNN needs images of 4x4 or more, got {height}x{width}")
+    return (height // 4) * (width // 4)
+
+
 class Softmax(nn.Module):
     """Softmax regression: one linear layer on the pixels."""
 
     def __init__(self, dataset: Dataset) -> None:
         super().__init__()
-        channels, height, width = dataset.image_shape
-        self.output = nn.Linear(channels * height * width, dataset.classes)
+        self.output = nn.Linear(math.prod(dataset.image_shape), dataset.classes)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits, shape (n, classes)."""

@@ -7,16 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.learning.aggregation import Update
-from fedsched.learning.updates import LocalUpdate
+from fedsched.learning.updates import LocalUpdate, norm_of
 from fedsched.values import Cohort, Experience
 
-__all__ = ["Notes", "update_norm"]
-
-
-def update_norm(update: LocalUpdate) -> float:
-    """The Euclidean norm of an update."""
-    # Not np.linalg.norm: BLAS adds up in another order with another number of threads.
-    return math.sqrt(np.square(update.delta, dtype=np.float64).sum())
+__all__ = ["Notes"]
 
 
 class Notes:
@@ -36,7 +30,7 @@ class Notes:
             self.loss.append(update.loss)
             self._omega.append(update.omega)
             self._square_loss.append(update.square_loss)
-            self._norm.append(update_norm(update))
+            self._norm.append(norm_of(update.delta))
             if self._update is not None:
                 self._update.append(update.delta)
             yield Update(device, weight, update.delta)

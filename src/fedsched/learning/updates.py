@@ -3,11 +3,12 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Evaluation", "LocalUpdate", "add_up"]
+__all__ = ["Evaluation", "LocalUpdate", "add_up", "norm_of"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,6 +28,12 @@ class Evaluation:
 
     accuracy: float
     loss: float  # mean cross-entropy, nats
+
+
+def norm_of(delta: NDArray[np.floating[Any]]) -> float:
+    """The Euclidean norm, the same on every machine."""
+    # Not np.linalg.norm: BLAS adds up in another order with another number of threads.
+    return math.sqrt(np.square(delta, dtype=np.float64).sum())
 
 
 def add_up(chunks: Iterable[tuple[int, int, float]]) -> Evaluation:

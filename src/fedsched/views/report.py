@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from fedsched.analysis.arrival import IN_A_ROW, ArrivalProtocol, reach_steps
 from fedsched.analysis.collect import Collection, GoodRun, LeftOut, collect_runs
-from fedsched.analysis.curves import Curve
+from fedsched.analysis.curves import Curve, averaged, thinned
 from fedsched.analysis.groups import Group, baseline_of, group_runs, summary_rows
 from fedsched.analysis.speedup import student_975
-from fedsched.analysis.thinning import averaged, thinned
 from fedsched.errors import InputError, RunLogError
 from fedsched.files import atomic_path, output_path
 from fedsched.views.figures import PALETTE
