@@ -159,11 +159,11 @@ def schedule_round(
     decision, policy_state = policy.decide(observed, state.policy)
     if sizes is not None and np.ndim(decision.plan.size) == 0:
         decision = replace(decision, plan=replace(decision.plan, size=sizes.best))
-    upload_s = decision.plan.upload_s[decision.cohort.device]
-    if not np.isfinite(upload_s).all():
+    member = decision.cohort.device
+    if not (possible := np.isfinite(decision.plan.upload_s[member])).all():
         raise InputError(
-            f"round {t}: device {int(decision.cohort.device[~np.isfinite(upload_s)][0])} was "
-            "chosen with no power or no gain; give every reachable device a positive gain"
+            f"round {t}: device {int(member[~possible][0])} was chosen with no power or no gain; "
+            "give every reachable device a positive gain"
         )
     feedback_s = 0.0
     if question.on_air and len(question.device):
@@ -171,7 +171,6 @@ def schedule_round(
         report = replace(air.uplink, bits=air.feedback_bits)
         asked = question.device
         feedback_s = float(report.airtime_s(known.gain[asked], decision.power_w[asked]).sum())
-    member = decision.cohort.device
     ready_s = air.computation.ready_s(member, len(gain), stream(air.seed, "computation", t))
     upload_s, arrived, memory = _sent(air, gain, known, decision, t)
     uploads_s = air.access.uploads_s(upload_s, ready_s)
