@@ -14,7 +14,7 @@ export CC := $(CURDIR)/$(BIN)/python -I -m ziglang cc
 ZIG := ziglang
 endif
 
-.PHONY: demo test quick coverage test-flower check browser docs bench fuzz chaos sanitize wheel clean
+.PHONY: demo test quick coverage test-flower check browser docs site bench fuzz chaos sanitize wheel clean
 
 demo: $(STAMP)
 	$(BIN)/fedsched demo --out demo
@@ -49,6 +49,10 @@ check: $(STAMP)
 # The tables below a `fedsched times` in the pages, as it prints them now.
 docs: $(STAMP)
 	$(BIN)/python docs/tables.py
+
+# The documentation site, into site/: open site/index.html. Nothing is fetched; a warning is an error.
+site: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run
