@@ -4,7 +4,10 @@ import csv
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
@@ -80,6 +83,25 @@ def test_before_the_first_round_there_is_nothing_to_wait_for():
     with pytest.raises(KeyboardInterrupt), gentle_interrupt():
         press()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", ["[1]", "[1, 2]"])
+def test_what_ends_a_batch_job_is_heard_as_ctrl_c(seeds, tmp_path):
+    scenario, out = tmp_path / "scenario.toml", tmp_path / "runs"
+    scenario.write_text(
+        "[run]\nrounds = 100000\ncheckpoint_every = 5\n[channel]\ndevices = 4\n"
+        f'[data]\nsamples = 20\n[training]\nmodel = "softmax"\n[sweep]\nseeds = {seeds}\n'
+    )
+    command = [sys.executable, "-m", "fedsched", "run", scenario, "--out", out, "--workers", "2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while not list(out.glob("**/checkpoint-*")) and process.poll() is None:
+            time.sleep(0.05)
+        process.terminate()
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "rounds are kept: give the same command to go on" in err
+    assert "Traceback" not in err
 
 
 def test_in_a_thread_it_leaves_signals_alone():

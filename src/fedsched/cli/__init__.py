@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import os
+import signal
 import sys
 from typing import Any
 
@@ -71,6 +72,8 @@ def main() -> None:
     # Interpreters that are started for workers begin with the present folder; nothing there may be
     # taken for a module of Python's.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
+    # What ends a batch job is heard as Ctrl-C is, so that what is done is kept.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with cleaned_output():
         _main()
 

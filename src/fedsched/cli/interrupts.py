@@ -1,17 +1,21 @@
-"""Ctrl-C between two rounds, so that whatever is done is kept whole."""
+"""Ctrl-C between two rounds, so that whatever is done is kept whole.
+
+What a batch system sends to end a job, SIGTERM, is heard like Ctrl-C.
+"""
 
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TypeVar, final
+from typing import Any, TypeAlias, TypeVar, final
 
 import click
 
 __all__ = ["Interrupt", "gentle_interrupt"]
 
 T = TypeVar("T")
+Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | None
 
 
 @final
@@ -40,13 +44,6 @@ class Interrupt:
 def gentle_interrupt() -> Iterator[Interrupt]:
     """The first Ctrl-C in the block waits for the end of a round, the second does not."""
     interrupt = Interrupt()
-    before = signal.getsignal(signal.SIGINT)
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or before is not signal.default_int_handler  # it is somebody else's, or switched off
-    ):
-        yield interrupt
-        return
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if interrupt.asked or not interrupt.begun:
@@ -54,8 +51,20 @@ def gentle_interrupt() -> Iterator[Interrupt]:
         interrupt.asked = True
         click.echo("stopping after this round; Ctrl-C again stops at once", err=True)
 
-    signal.signal(signal.SIGINT, handle)
+    before = _handled_by_default()
+    for number in before:
+        signal.signal(number, handle)
     try:
         yield interrupt
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _handled_by_default() -> dict[signal.Signals, Handler]:
+    """The signals that nobody else handles or has switched off, and what they do now."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}  # signals are for the main thread to set
+    now = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    heard = signal.default_int_handler  # SIGTERM is heard so on the command line
+    return {each: handler for each, handler in now.items() if handler is heard}

@@ -7,6 +7,7 @@ checkpoint, provided that the folder is on storage both can reach.
 
 import dataclasses
 import os
+import signal
 import socket
 import threading
 import warnings
@@ -18,12 +19,15 @@ from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from fedsched.checks import whole_number
 from fedsched.errors import FedschedError, InputError, UnknownNameError, require
 from fedsched.runs.checkpoint import rounds_done
 from fedsched.runs.scenario import Scenario
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
 
 __all__ = ["ENGINES", "Job", "Outcome", "check_engine", "check_failures", "run_jobs"]
 
@@ -93,8 +97,8 @@ def run_jobs(
     return _on_ray(jobs, address) if engine == "ray" else _locally(jobs, workers)
 
 
-def _run(job: Job, wait_s: float = 0.0) -> str | None:
-    """Run one job in this process; a sentence if it fails."""
+def _run(job: Job, wait_s: float = 0.0, stop: "Event | None" = None) -> str | None:
+    """Run one job in this process, or until it is told to stop; a sentence if it fails."""
     # One thread a process: two that spin for the same core are many times slower.
     os.environ["OMP_NUM_THREADS"] = "1"
     from fedsched.runs.experiment import run
@@ -107,6 +111,7 @@ def _run(job: Job, wait_s: float = 0.0) -> str | None:
             torch_device=job.device,
             tensorboard=job.tensorboard,
             wait_s=wait_s,
+            progress=None if stop is None else lambda _: _end_if(stop),
             training_of=job.training_of if begun else None,
         )
     except FedschedError as error:
@@ -119,8 +124,11 @@ def _run(job: Job, wait_s: float = 0.0) -> str | None:
 def _locally(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
     # A pool for each process, so that one that is killed takes no other run with it. Fresh
     # interpreters: forking a process that has loaded torch may hang.
+    context = get_context("spawn")
+    stop = context.Event()
+
     def pool() -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_end_with_parent)
+        return ProcessPoolExecutor(1, context, initializer=_begin_worker, initargs=(stop,))
 
     waiting = deque(_Attempts(job=job) for job in jobs)
     free = [pool() for _ in range(min(workers, len(jobs)))]
@@ -129,7 +137,7 @@ def _locally(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
         while waiting or running:
             while waiting and free:
                 attempts, one = waiting.popleft(), free.pop()
-                running[one.submit(_run, attempts.job)] = one, attempts
+                running[one.submit(_run_in_worker, attempts.job)] = one, attempts
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 one, attempts = running.pop(future)
                 lost = future.exception()  # of the process, not of the run
@@ -145,18 +153,28 @@ def _locally(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
                 else:
                     sentence = f"its process was lost {_LOSSES} times with no checkpoint in between"
                     yield Outcome(job=attempts.job, failure=f"{sentence}: {lost}")
+    except KeyboardInterrupt:
+        stop.set()  # the runs under way end with their round, and keep it
+        raise
     finally:
         # Whoever stops listening waits for the runs under way, not for those not yet begun.
         for one in [*free, *(each for each, _ in running.values())]:
             one.shutdown(cancel_futures=True)
 
 
-def _end_with_parent() -> None:
-    """In a process of a pool: end when whoever started it has ended, in whatever way.
+_stop: "Event | None" = None  # of a process of a pool
+
+
+def _begin_worker(stop: "Event") -> None:
+    """In a process of a pool: the parent decides when it stops, and it ends when the parent has.
 
     A pool's process otherwise finishes its run first, hours after a sweep was killed, with the run
     folder locked to whoever gives the command again. Nothing is lost: checkpoints are whole.
     """
+    global _stop  # what a process of a pool is given, it can only keep here
+    _stop = stop
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     parent = parent_process()
     if parent is not None:
 
@@ -165,6 +183,16 @@ def _end_with_parent() -> None:
             os._exit(1)
 
         threading.Thread(target=watch, name="fedsched-parent-watch", daemon=True).start()
+
+
+def _run_in_worker(job: Job) -> str | None:
+    return _run(job, stop=_stop)
+
+
+def _end_if(stop: "Event") -> None:
+    """Between two rounds: stop if the parent was told to."""
+    if stop.is_set():
+        raise KeyboardInterrupt
 
 
 def _on_ray(jobs: Sequence[Job], address: str | None) -> Iterator[Outcome]:
