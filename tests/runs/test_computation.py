@@ -76,6 +76,15 @@ def test_the_clock_of_slower_devices_is_that_of_a_run_with_them(folder, tmp_path
         assert found.column("airtime_s") == pytest.approx(simulated_s(log, factor), rel=1e-14)
 
 
+def test_waits_for_a_duty_cycle_are_in_the_clock_of_slower_devices(tmp_path):
+    table = scenario(computation_s=OWN).as_dict()
+    table |= {"policy": {"kind": "auto"}, "budgets": {"duty_cycle": 0.05}}
+    log = run(scenario_from(table), tmp_path)
+    assert log.column("wait_s").max() > 0.0
+    expected = log.column("wait_s") + simulated_s(log, 2.0)
+    assert slowed(log, 2.0).column("airtime_s") == pytest.approx(expected, rel=1e-14)
+
+
 def test_blocks_are_timed_again_as_a_run_times_them(tmp_path):
     access = {"access": "ofdma", "blocks": 12}
     run(scenario(computation_s=OWN, **access), tmp_path / "here")

@@ -28,7 +28,9 @@ __all__ = [
     "slowed",
 ]
 
-_LISTS = ("samples", "computation_s")  # fields that may have a number for each device
+# Fields that may have a number for each device, and the section of which all may.
+_LISTS = ("samples", "computation_s", "max_power_w", "budget_w")
+_LISTED = "budgets"
 
 Values = NDArray[np.float64]
 
@@ -50,7 +52,8 @@ class GoodRun(FoundRun):
     training_loss: Curve  # likewise
     selected: Values  # rounds each device took part in, up to the last device seen
     sizes: Values  # share of rounds with 0, 1, 2, ... devices
-    power_w: Values  # running average by round and group of devices
+    # Running average by round and group of devices; no groups where nobody knows the powers.
+    power_w: Values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +171,8 @@ def _check_manifest(manifest: Mapping[str, Any]) -> None:
         raise RunLogError(f"its manifest names no seed: run.seed is {seed!r}")
     for section, table in scenario.items():
         for name, value in table.items():
-            if isinstance(value, dict) or (isinstance(value, list) and name not in _LISTS):
+            listed = name in _LISTS or section == _LISTED
+            if isinstance(value, dict) or (isinstance(value, list) and not listed):
                 raise RunLogError(f"{section}.{name} of its scenario is not one value")
 
 
@@ -180,6 +184,11 @@ def _rectangle(log: RunLog) -> Values:
     rows = np.zeros((len(lengths), int(lengths.max(initial=0))))
     rows[np.arange(rows.shape[1]) < lengths[:, None]] = flat
     return rows
+
+
+def _has_no_watts(log: RunLog) -> bool:
+    """Whether nobody knows the powers of a run: its channel has rates alone."""
+    return log.has("worst_power_w") and bool(np.isnan(log.column("worst_power_w")[-1]))
 
 
 def good_run(name: str, log: RunLog) -> GoodRun:
@@ -194,7 +203,9 @@ def good_run(name: str, log: RunLog) -> GoodRun:
     count = np.bincount(device.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64))
     # A device out of reach has no power and spends none.
     spent_w = np.nan_to_num(_rectangle(log), nan=0.0, posinf=np.inf)
-    if not (spent_w.size and np.isfinite(spent_w).all()):
+    if _has_no_watts(log):
+        spent_w = spent_w[:, :0]
+    elif not (spent_w.size and np.isfinite(spent_w).all()):
         raise RunLogError("its power by groups of devices is missing or not finite")
     return GoodRun(
         name=name,
@@ -211,11 +222,12 @@ def good_run(name: str, log: RunLog) -> GoodRun:
 def slowed(log: RunLog, factor: float) -> RunLog:
     r"""The log with the clock it would have if each device computed ``factor`` times as long.
 
-    .. math:: T_t(x) = f_t + T(\tau, x r)
+    .. math:: T_t(x) = w_t + f_t + T(\tau, x r)
 
-    with the reports' seconds f, the uploads :math:`\tau` and the computation times r of the members
-    of round t, over the access T of the run: exact, as who takes part does not change. What all
-    devices have in common is not in the log, so a run without times of their own stays as it is.
+    with the wait w, the reports' seconds f, the uploads :math:`\tau` and the computation times r of
+    the members of round t, over the access T of the run: exact, as who takes part does not change.
+    What all devices have in common is not in the log, so a run without times of their own stays as
+    it is.
     """
     positive_number("slower", factor, allow_zero=True)
     if factor == 1.0 or not log.has("ready_s") or not log.sums("ready_s").any():
@@ -227,6 +239,7 @@ def slowed(log: RunLog, factor: float) -> RunLog:
     )
     members = zip(log.lists("upload_s"), log.lists("ready_s"), strict=True)
     uploads_s = [access.uploads_s(np.array(u), factor * np.array(r)) for u, r in members]
-    seconds = log.column("feedback_s") + np.array(uploads_s)
+    wait_s = log.column("wait_s") if log.has("wait_s") else 0.0
+    seconds = wait_s + log.column("feedback_s") + np.array(uploads_s)
     place = log.table.column_names.index("airtime_s")
     return replace(log, table=log.table.set_column(place, "airtime_s", arrow.array(seconds)))

@@ -27,7 +27,7 @@ def comparison_row(log: RunLog, target: float) -> dict[str, Any]:
         "seconds_to_target": None if reached is None else reached.time_s(computation_s),
         "rounds_to_target": None if reached is None else reached.rounds,
         **usage([log]),
-        "worst_mean_power_w": float(log.column("worst_power_w")[-1]),
+        "worst_mean_power_w": _known(log.column("worst_power_w")[-1]),
         "jain_fairness": _jain(count),
         "mean_inverse_probability": None if np.isnan(inverse).all() else float(np.nanmean(inverse)),
         "final_accuracy": float(log.column("test_accuracy")[-1]),
@@ -82,6 +82,14 @@ def budget_uses(logs: Sequence[RunLog]) -> list[dict[str, Any]]:
             if share > before["worst_use"]:
                 worst[budget["name"]] = {**budget, "worst_use": share}
     return list(worst.values())
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _devices(log: RunLog) -> int:
+    return int(log.manifest["devices"])
 
 
 def _jain(count: np.ndarray[Any, Any]) -> float:

@@ -22,14 +22,15 @@ class ScheduleSummary:
     devices_per_round: float
     # Over rounds and reachable devices: the convergence term; None without probabilities.
     mean_inverse_probability: float | None
-    worst_mean_power_w: float  # largest time average of P q over devices
-    mean_power_w: float  # the same, averaged over devices
+    # Largest time average of P q over devices, and its mean over them; NaN if nobody knows powers.
+    worst_mean_power_w: float
+    mean_power_w: float
     worst_residual: float  # largest optimality residual of any round
     rounds: int
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields by name."""
-        return asdict(self)
+        """The fields by name; what has no value is None."""
+        return {name: None if value != value else value for name, value in asdict(self).items()}
 
 
 class ScheduleTally:

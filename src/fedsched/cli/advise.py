@@ -133,7 +133,7 @@ def command(
             "airtime_s_per_round": each.airtime_s,
             "mean_inverse_probability": each.mean_inverse,
             "devices_per_round": each.devices,
-            "worst_mean_power_w": each.worst_power_w,
+            "worst_mean_power_w": None if math.isnan(each.worst_power_w) else each.worst_power_w,
             "relative_rounds": each.rounds(rho),
             "relative_time": each.time_s(rho, computation) / best,
             "measured_s": times.get(each.policy),
@@ -234,7 +234,7 @@ def _print(scenario: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> 
                 f"{row['mean_inverse_probability']:.1f}",
                 f"{row['relative_rounds']:.2f}",
                 f"{row['devices_per_round']:.2f}",
-                f"{row['worst_mean_power_w']:.2f}",
+                "-" if (mean_w := row["worst_mean_power_w"]) is None else f"{mean_w:.2f}",
             ]
             + ([f"{row['measured_s']:.1f}" if row["measured_s"] else "-"] if compared else [])
             for row in rows

@@ -126,7 +126,7 @@ def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
             f"{1e3 * row['feedback_s_per_round']:.3f}",
             *_sent(row)[: len(packed)],
             f"{row['devices_per_round']:.2f}",
-            f"{row['worst_mean_power_w']:.3f}" + power_mark(row["budgets"]),
+            shown(row["worst_mean_power_w"], ".3f") + power_mark(row["budgets"]),
             f"{row['jain_fairness']:.3f}",
             shown(row["mean_inverse_probability"], ".1f"),
             f"{row['final_accuracy']:.3f}",

@@ -22,7 +22,7 @@ from fedsched.policies.designs import DESIGNS
 from fedsched.policies.pricing import STARTS
 from fedsched.radio import CHANNELS, PRESETS
 from fedsched.rounds import Air, scheduled_rounds
-from fedsched.runs.assembly import air_of, channel_of, power_is_known
+from fedsched.runs.assembly import air_of, channel_of
 from fedsched.runs.scenario import Scenario, scenario_from
 from fedsched.runs.scenario_file import Settings, load_scenario
 from fedsched.runs.schedule_table import SUFFIXES, write_schedule
@@ -232,7 +232,7 @@ def _tally(
     if interrupt is not None:
         running = interrupt.until_asked(running)
     if out is not None:
-        running = write_schedule(out, running, air.channel.quantity)
+        running = write_schedule(out, running, air.channel.quantity, watts=air.uplink.has_watts)
     for done in track(running, total=rounds, label=label):
         tally.add(done)
     return tally
@@ -253,7 +253,6 @@ def _report(scenario: Scenario, air: Air, out: str | None, interrupt: Interrupt)
         "policy": policy.kind,
         **options,
         **tally.summary().as_dict(),
-        **({} if power_is_known(scenario, air.uplink) else {"worst_mean_power_w": None}),
         "budgets": [use.as_dict() for use in tally.uses],
         "seconds": time.perf_counter() - began,
     }

@@ -175,7 +175,7 @@ class Auto(AbstractPolicy):
         wanted_w, held_w = plan.power_w, self._held_w(state)
         q = _priced(pricing, plan, prices, sent, floor)
         for _ in range(_CUTS):  # what the account does not hold is not sent, and that has its price
-            if np.all(wanted_w * q <= held_w):
+            if not np.any(wanted_w * q > held_w):
                 break
             plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)), like=plan)
             q = _priced(pricing, plan, prices, sent, floor)

@@ -42,7 +42,6 @@ __all__ = [
     "channel_of",
     "data_weight_of",
     "policy_of",
-    "power_is_known",
     "schedule_of",
     "sending_of",
     "sizes_of",
@@ -69,7 +68,8 @@ def uplink_of(scenario: Scenario, parameters: int, quantity: Quantity = "gain") 
     section = scenario.uplink
     bits, max_power_w = _update_bits(scenario, parameters), float(np.max(section.max_power_w))
     if quantity == "rate":
-        return RateLink(bits=bits, max_power_w=max_power_w)
+        known = _power_is_known(scenario)
+        return RateLink(bits=bits, max_power_w=max_power_w if known else math.nan)
     return Uplink(
         bits=bits,
         bandwidth_hz=section.bandwidth_hz,
@@ -124,7 +124,7 @@ def budgets_of(scenario: Scenario, uplink: AbstractLink) -> tuple[AbstractBudget
     """What the devices of a scenario may spend."""
     given, rounds = scenario.budgets, scenario.run.rounds
     budgets: list[AbstractBudget] = []
-    if power_is_known(scenario, uplink) and scenario.uplink.budget_w != math.inf:
+    if uplink.has_watts and scenario.uplink.budget_w != math.inf:
         budgets.append(AveragePower(_each(scenario.uplink.budget_w)))
     circuit_w, compute_j = _each(given.circuit_w), _each(given.compute_j)
     if given.energy_j is not None:
@@ -154,10 +154,8 @@ _NO_POWER = (
 )
 
 
-def power_is_known(scenario: Scenario, uplink: AbstractLink) -> bool:
+def _power_is_known(scenario: Scenario) -> bool:
     """Whether the peak power means something: over rates the paper's default is nobody's."""
-    if not isinstance(uplink, RateLink):
-        return True
     default, section = type(scenario.uplink)(), scenario.uplink
     known = bool(section.max_power_w != default.max_power_w)
     if not known and section.budget_w not in (default.budget_w, math.inf):

@@ -1,7 +1,7 @@
 """A schedule as a table: one row a round and device, in Parquet or CSV."""
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,16 @@ Columns = dict[str, NDArray[Any]]
 _CHANNEL: Mapping[Quantity, str] = {"gain": "gain", "rate": "rate_bit/s"}
 
 
-def columns(done: ScheduledRound, quantity: Quantity = "gain") -> Columns:
+def _names(quantity: Quantity, watts: bool) -> tuple[str, ...]:
+    """The columns; there are none of powers where nobody knows them."""
+    queue, power = (("queue",), ("power_w",)) if watts else ((), ())
+    return (
+        "round", "device", _CHANNEL[quantity], *queue, "probability", *power, "selected", "weight",
+        "airtime_s",
+    )  # fmt: skip
+
+
+def columns(done: ScheduledRound, names: Sequence[str]) -> Columns:
     """The rows of one round. The airtime of a device that does not take part is 0."""
     devices = len(done.gain)
     selected = np.zeros(devices, dtype=bool)
@@ -36,10 +45,10 @@ def columns(done: ScheduledRound, quantity: Quantity = "gain") -> Columns:
     airtime[done.cohort.device] = done.upload_s
     weight = np.zeros(devices)
     weight[done.cohort.device] = done.cohort.weight
-    return {
+    found: Columns = {
         "round": np.full(devices, done.round, dtype=np.int64),
         "device": np.arange(devices, dtype=np.int64),
-        _CHANNEL[quantity]: done.gain,
+        **dict.fromkeys(_CHANNEL.values(), done.gain),
         "queue": done.queues.get("power", np.zeros(devices)),
         "probability": done.decision.probability,
         "power_w": done.decision.power_w,
@@ -47,10 +56,15 @@ def columns(done: ScheduledRound, quantity: Quantity = "gain") -> Columns:
         "weight": weight,
         "airtime_s": airtime,
     }
+    return {name: found[name] for name in names}
 
 
 def write_schedule(
-    path: str | Path, rounds: Iterable[ScheduledRound], quantity: Quantity = "gain"
+    path: str | Path,
+    rounds: Iterable[ScheduledRound],
+    quantity: Quantity = "gain",
+    *,
+    watts: bool = True,
 ) -> Iterator[ScheduledRound]:
     """Pass rounds through, and have them all in the file once the last has gone by.
 
@@ -59,7 +73,7 @@ def write_schedule(
     target = output_path("out", path, SUFFIXES)
     write = _write_parquet if target.suffix.lower() == ".parquet" else _write_csv
     with atomic_path(target) as aside:
-        yield from write(aside, rounds, quantity)
+        yield from write(aside, rounds, _names(quantity, watts))
 
 
 class _Group:
@@ -92,28 +106,16 @@ class _Group:
 
 
 def _write_parquet(
-    path: Path, rounds: Iterable[ScheduledRound], quantity: Quantity
+    path: Path, rounds: Iterable[ScheduledRound], names: Sequence[str]
 ) -> Iterator[ScheduledRound]:
     arrow = require("pyarrow", extra="report", purpose="writing Parquet")
     parquet = require("pyarrow.parquet", extra="report", purpose="writing Parquet")
     kinds = {"round": arrow.int64(), "device": arrow.int64(), "selected": arrow.bool_()}
-    names = (
-        "round",
-        "device",
-        _CHANNEL[quantity],
-        "queue",
-        "probability",
-        "power_w",
-        "selected",
-        "weight",
-    )
-    schema = arrow.schema(
-        [(name, kinds.get(name, arrow.float64())) for name in (*names, "airtime_s")]
-    )
+    schema = arrow.schema([(name, kinds.get(name, arrow.float64())) for name in names])
     group = _Group()
     with parquet.ParquetWriter(path, schema) as writer:
         for done in rounds:
-            for full in group.add(columns(done, quantity)):
+            for full in group.add(columns(done, names)):
                 writer.write_table(arrow.table(full, schema=schema))
             yield done
         for last in group.rest():
@@ -121,13 +123,13 @@ def _write_parquet(
 
 
 def _write_csv(
-    path: Path, rounds: Iterable[ScheduledRound], quantity: Quantity
+    path: Path, rounds: Iterable[ScheduledRound], names: Sequence[str]
 ) -> Iterator[ScheduledRound]:
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         first = True
         for done in rounds:
-            table = columns(done, quantity)
+            table = columns(done, names)
             # Numbers alone, so that the file can be read back as a trace.
             table["selected"] = table["selected"].astype(np.int64)
             if first:

@@ -31,7 +31,13 @@ class AbstractLink(ABC):
 
     def __post_init__(self) -> None:
         for field in self.__dataclass_fields__:
-            positive_number(field, getattr(self, field))
+            if field != "max_power_w" or self.has_watts:
+                positive_number(field, getattr(self, field))
+
+    @property
+    def has_watts(self) -> bool:
+        """Whether anybody knows the power that devices send with."""
+        return True
 
     @property
     @abstractmethod
@@ -59,13 +65,21 @@ class RateLink(AbstractLink):
 
     Attributes:
         bits: size of one model update.
-        max_power_w: the power that a modem sends with; budgets in watts and joules count it.
+        max_power_w: the power that a modem sends with; budgets in watts and joules count it. NaN,
+            and then so is every power over this link, if nobody knows it.
 
     Example:
         >>> link = RateLink(bits=8e6, max_power_w=0.2)
         >>> link.airtime_s(np.array([1e6, 4e6]), np.array([0.2, 0.2])).tolist()
         [8.0, 2.0]
     """
+
+    max_power_w: float = math.nan
+
+    @property
+    def has_watts(self) -> bool:
+        """Whether the power of the modems was given."""
+        return not math.isnan(self.max_power_w)
 
     @property
     def nominal_s(self) -> float:
@@ -75,7 +89,7 @@ class RateLink(AbstractLink):
     def airtime_s(self, gain: PerDevice, power_w: PerDevice) -> PerDevice:
         """Bits over the rate; infinite where the rate or the power is 0."""
         with np.errstate(divide="ignore"):
-            return np.where(power_w > 0.0, self.bits / gain, np.inf)
+            return np.where(power_w == 0.0, np.inf, self.bits / gain)
 
     def cheapest_power_w(
         self, gain: PerDevice, tariff: Tariff, peak_w: float | PerDevice

@@ -124,6 +124,9 @@ def schedule_figure(
 
 def plot_power(axis: Any, tallies: Mapping[str, ScheduleTally], *, budget_w: float) -> None:
     """Time-average power over rounds, of the mean device (bold) and of the worst (thin)."""
+    if all(np.isnan(tally.mean_power_w).all() for tally in tallies.values()):
+        axis.set(xticks=[], yticks=[], title="Powers are not known: the channel has rates")
+        return
     for label, tally in tallies.items():
         rounds = np.arange(1, tally.rounds + 1)
         (line,) = axis.plot(rounds, tally.mean_power_w, label=label)

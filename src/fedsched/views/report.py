@@ -179,7 +179,7 @@ def _group(
         "omega": row["omega"],
         "budgets": row["budgets"],
         "best_accuracy": row["best_accuracy"],
-        "budget_w": _number(uplink.get("budget_w")),
+        "budget_w": _number(uplink.get("budget_w")) if names else None,
         "power": {
             "names": names,
             "rounds": at.tolist(),
@@ -229,8 +229,13 @@ def _devices(group: Group, runs: Sequence[GoodRun]) -> int:
 
 
 def _power(group: Group, runs: Sequence[GoodRun]) -> tuple[list[str], Values]:
-    """Names of the groups of devices, and their running average power, mean over seeds."""
+    """Names of the groups of devices, and their running average power, mean over seeds.
+
+    Both are empty where nobody knows the powers.
+    """
     columns = min(run.power_w.shape[1] for run in runs)
+    if columns == 0:  # nobody knows the powers
+        return [], np.empty((len(runs[0].power_w), 0))
     rounds = min(len(run.power_w) for run in runs)
     mean_w = np.mean([run.power_w[:rounds, :columns] for run in runs], axis=0)
     parts = np.array_split(np.arange(1, max(_devices(group, runs), columns) + 1), columns)
