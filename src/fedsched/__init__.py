@@ -20,67 +20,40 @@ import importlib.util
 import typing
 
 if typing.TYPE_CHECKING:
-    from fedsched.errors import FedschedError
-    from fedsched.policies import AbstractPolicy, make_policy
-    from fedsched.policies.designs import AbstractDesign, make_design
-    from fedsched.radio.channel import AbstractChannel
-    from fedsched.radio.names import make_channel
-    from fedsched.randomness import Luck, stream
-    from fedsched.rounds import schedule
-    from fedsched.runs.assembly import schedule_of, uplink_of
-    from fedsched.runs.comparison import compare
-    from fedsched.runs.experiment import run
-    from fedsched.runs.runlog import RunLog, read_run
-    from fedsched.runs.scenario import Scenario
-    from fedsched.runs.scenario_file import load_scenario
-    from fedsched.solve.decision import decide
-    from fedsched.solve.power import optimal_power
-    from fedsched.solve.probabilities import (
-        fixed_size_probabilities,
-        independent_probabilities,
-        optimal_probabilities,
-    )
-    from fedsched.solve.solution import RoundSolution, Solution, Status
-    from fedsched.solve.uplink import PAPER_UPLINK, Uplink
-    from fedsched.values import Cohort, Decision, Observation, Plan, ScheduledRound
-    from fedsched.views.report import write_report
-
-__all__ = [
-    "PAPER_UPLINK",
-    "AbstractChannel",
-    "AbstractDesign",
-    "AbstractPolicy",
-    "Cohort",
-    "Decision",
-    "FedschedError",
-    "Luck",
-    "Observation",
-    "Plan",
-    "RoundSolution",
-    "RunLog",
-    "Scenario",
-    "ScheduledRound",
-    "Solution",
-    "Status",
-    "Uplink",
-    "compare",
-    "decide",
-    "fixed_size_probabilities",
-    "independent_probabilities",
-    "load_scenario",
-    "make_channel",
-    "make_design",
-    "make_policy",
-    "optimal_power",
-    "optimal_probabilities",
-    "read_run",
-    "run",
-    "schedule",
-    "schedule_of",
-    "stream",
-    "uplink_of",
-    "write_report",
-]
+    from fedsched.errors import FedschedError as FedschedError
+    from fedsched.policies import AbstractPolicy as AbstractPolicy
+    from fedsched.policies import make_policy as make_policy
+    from fedsched.policies.designs import AbstractDesign as AbstractDesign
+    from fedsched.policies.designs import make_design as make_design
+    from fedsched.radio.channel import AbstractChannel as AbstractChannel
+    from fedsched.radio.names import make_channel as make_channel
+    from fedsched.randomness import Luck as Luck
+    from fedsched.randomness import stream as stream
+    from fedsched.rounds import schedule as schedule
+    from fedsched.runs.assembly import schedule_of as schedule_of
+    from fedsched.runs.assembly import uplink_of as uplink_of
+    from fedsched.runs.comparison import compare as compare
+    from fedsched.runs.experiment import run as run
+    from fedsched.runs.runlog import RunLog as RunLog
+    from fedsched.runs.runlog import read_run as read_run
+    from fedsched.runs.scenario import Scenario as Scenario
+    from fedsched.runs.scenario_file import load_scenario as load_scenario
+    from fedsched.solve.decision import decide as decide
+    from fedsched.solve.power import optimal_power as optimal_power
+    from fedsched.solve.probabilities import fixed_size_probabilities as fixed_size_probabilities
+    from fedsched.solve.probabilities import independent_probabilities as independent_probabilities
+    from fedsched.solve.probabilities import optimal_probabilities as optimal_probabilities
+    from fedsched.solve.solution import RoundSolution as RoundSolution
+    from fedsched.solve.solution import Solution as Solution
+    from fedsched.solve.solution import Status as Status
+    from fedsched.solve.uplink import PAPER_UPLINK as PAPER_UPLINK
+    from fedsched.solve.uplink import Uplink as Uplink
+    from fedsched.values import Cohort as Cohort
+    from fedsched.values import Decision as Decision
+    from fedsched.values import Observation as Observation
+    from fedsched.values import Plan as Plan
+    from fedsched.values import ScheduledRound as ScheduledRound
+    from fedsched.views.report import write_report as write_report
 
 # Where each name lives. It is imported when it is first used: `fedsched --help` and a worker that
 # needs one part do not wait for all of them.
@@ -110,6 +83,8 @@ _HOME = {
     "fedsched.radio.names": ("make_channel",),
     "fedsched.views.report": ("write_report",),
 }
+
+__all__ = sorted(name for names in _HOME.values() for name in names)
 
 if not typing.TYPE_CHECKING:  # a type checker would take any name for one of these
 

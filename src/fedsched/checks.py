@@ -1,13 +1,21 @@
 """Checks at the boundary: which field, what was given, what is allowed, what to do."""
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsched.errors import InputError
+from fedsched.errors import InputError, UnknownNameError
 
-__all__ = ["finite_array", "positive_each", "positive_number", "whole_number"]
+__all__ = [
+    "finite_array",
+    "number_within",
+    "one_of",
+    "positive_each",
+    "positive_number",
+    "whole_number",
+]
 
 _MOST = 2**63 - 1  # of a 64-bit integer
 
@@ -56,3 +64,31 @@ def whole_number(name: str, value: int, *, least: int = 1, most: int = _MOST) ->
     if value > most:
         raise InputError(f"{name} must be at most {most}, got {value}")
     return int(value)
+
+
+def number_within(name: str, value: float, interval: str, about: str) -> float:
+    """The number, refused unless it lies in the interval.
+
+    Example:
+        >>> number_within("qmin", 1.0, "[0, 1)", "it is a probability")
+        Traceback (most recent call last):
+        fedsched.errors.InputError: qmin must lie in [0, 1), got 1.0; it is a probability
+    """
+    low, high = map(float, interval[1:-1].split(","))
+    above = value >= low if interval[0] == "[" else value > low
+    below = value <= high if interval[-1] == "]" else value < high
+    if not (above and below):
+        raise InputError(f"{name} must lie in {interval}, got {value}; {about}")
+    return value
+
+
+def one_of(field: str, name: str, known: Collection[str]) -> str:
+    """The name, refused unless it is among those that are known.
+
+    Example:
+        >>> one_of("channel", "homogeneous", ["heterogeneous", "homogeneous"])
+        'homogeneous'
+    """
+    if name not in known:
+        raise UnknownNameError(field, name, known)
+    return name

@@ -13,9 +13,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from fedsched.analysis.curves import Curve, curve_of, training_loss
-from fedsched.checks import whole_number
+from fedsched.checks import one_of, whole_number
 from fedsched.clock import elapsed_s
-from fedsched.errors import UnknownNameError
 from fedsched.runs.runlog import RunLog
 
 __all__ = [
@@ -109,8 +108,7 @@ PROTOCOLS: dict[str, ArrivalProtocol] = {each.name: each for each in (IN_A_ROW, 
 
 def arrival_protocol(name: str, *, patience: int = IN_A_ROW.patience) -> ArrivalProtocol:
     """The protocol of that name; ``patience`` is read by "row"."""
-    if name not in PROTOCOLS:
-        raise UnknownNameError("protocol", name, PROTOCOLS)
+    one_of("protocol", name, PROTOCOLS)
     return InARow(patience) if name == InARow.name else PROTOCOLS[name]
 
 

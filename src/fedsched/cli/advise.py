@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fedsched.analysis.arrival import IN_A_ROW, InARow
-from fedsched.checks import positive_number, whole_number
+from fedsched.checks import number_within, positive_number, whole_number
 from fedsched.cli.options import NUMBER, WHOLE, json_option, set_option
 from fedsched.cli.output import print_json, print_table, track
 from fedsched.errors import InputError
@@ -87,8 +87,7 @@ def command(
 
     whole_number("rounds", rounds)
     whole_number("top", top)
-    if not 0.0 < target < 1.0:
-        raise InputError(f"target must lie in (0, 1), got {target:g}; it is a test accuracy")
+    number_within("target", target, "(0, 1)", "it is a test accuracy")
     if patience is not None and not compare:
         raise InputError(
             f"patience = {patience} says how a run reaches the target, and there is no run to "

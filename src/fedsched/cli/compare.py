@@ -6,10 +6,11 @@ from typing import Any
 import click
 
 from fedsched.analysis.comparison import comparison_row
+from fedsched.checks import number_within, one_of
 from fedsched.cli.budgets import power_mark, print_budgets
 from fedsched.cli.options import NUMBER, json_option, out_option, set_option, workers_option
 from fedsched.cli.output import end_with, print_json, print_table, run_each
-from fedsched.errors import InputError, UnknownNameError
+from fedsched.errors import InputError
 from fedsched.files import output_folder
 from fedsched.policies import policy_names
 from fedsched.runs.comparison import comparison_jobs, comparison_scenarios
@@ -68,12 +69,10 @@ def command(
             "own; leave out --scale, or the file"
         )
     scale = scale or "smoke"
-    if scale not in SCALES:
-        raise UnknownNameError("scale", scale, SCALES)
+    one_of("scale", scale, SCALES)
     if target is None:
         target = SCALES[scale][2] if scenario is None else 0.9
-    if not 0.0 < target <= 1.0:
-        raise InputError(f"target must lie in (0, 1], got {target}; it is an accuracy")
+    number_within("target", target, "(0, 1]", "it is an accuracy")
     names = list(policy_names()) if policies is None else [n.strip() for n in policies.split(",")]
     if "policy.kind" in settings:
         raise InputError(

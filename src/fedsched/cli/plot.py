@@ -7,7 +7,7 @@ import click
 
 from fedsched.analysis.arrival import arrival_protocol
 from fedsched.analysis.groups import Group, group_runs
-from fedsched.checks import positive_number, whole_number
+from fedsched.checks import one_of, positive_number, whole_number
 from fedsched.cli.asked import found_logs, numbers_above_0, own_computation_s
 from fedsched.cli.options import json_option, out_option, protocol_options
 from fedsched.cli.output import print_json
@@ -61,8 +61,7 @@ def command(
     lowest to the highest. A .csv has the numbers of the figure; a .tex has a table of times.
     """
     chosen, place = _kind(kind), output_path("out", out, _SUFFIXES)
-    if columns not in WIDTHS_IN:
-        raise UnknownNameError("columns", columns, WIDTHS_IN)
+    one_of("columns", columns, WIDTHS_IN)
     if place.suffix.lower() == ".tex" and not chosen.of_targets:
         raise InputError(
             f"out: {kind} has too many numbers for a table in LaTeX; name a file that ends in "
@@ -102,8 +101,7 @@ def command(
 
 
 def _kind(name: str) -> Kind:
-    if name not in KINDS:
-        raise UnknownNameError("kind", name, KINDS)
+    one_of("kind", name, KINDS)
     return KINDS[name]
 
 
@@ -123,8 +121,7 @@ def _shown(logs: Sequence[RunLog], policies: str | None, environment: str | None
     groups = group_runs(logs)
     if environment is not None:
         known = dict.fromkeys(group.environment for group in groups)
-        if environment not in known:
-            raise UnknownNameError("environment", environment, known)
+        one_of("environment", environment, known)
         groups = [group for group in groups if group.environment == environment]
     if policies is not None:
         names, there = {each.strip() for each in policies.split(",")}, set(map(_policy, groups))

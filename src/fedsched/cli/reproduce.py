@@ -11,6 +11,7 @@ import click
 
 from fedsched.analysis.curves import curve_of
 from fedsched.analysis.groups import group_runs
+from fedsched.checks import number_within
 from fedsched.cli.options import NUMBER, engine_options, json_option, out_option, workers_option
 from fedsched.cli.output import print_json, run_all, track
 from fedsched.errors import InputError, UnknownNameError, require
@@ -139,8 +140,7 @@ def _asking(size: Scale, accuracy: float) -> Scale:
 
     The paper's numbers are for its own targets and have no place beside these.
     """
-    if not 0.0 < accuracy < 1.0:
-        raise InputError(f"target must lie in (0, 1), got {accuracy:g}; it is a test accuracy")
+    number_within("target", accuracy, "(0, 1)", "it is a test accuracy")
     targets = dict.fromkeys(size.targets, accuracy)
     return dataclasses.replace(size, targets=targets, paper_beside=False)
 

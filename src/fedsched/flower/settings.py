@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from flwr.serverapp.strategy import FedAvg
 
-from fedsched.checks import positive_number, whole_number
-from fedsched.errors import InputError, UnknownNameError
+from fedsched.checks import number_within, one_of, positive_number, whole_number
+from fedsched.errors import InputError
 from fedsched.flower.defaults import FRACTION, cohort_size, safe_options
 from fedsched.flower.federation import Scheduler
 from fedsched.flower.knowledge import AbstractKnowledge, Measured, Reported
@@ -75,23 +75,17 @@ class Settings:
             whole_number("seed", self.seed, least=0)
         for name in ("min_train_nodes", "min_evaluate_nodes", "min_available_nodes"):
             whole_number(name, getattr(self, name), least=0)
-        if self.bounds not in BOUNDS:
-            raise UnknownNameError("bounds", self.bounds, BOUNDS)
+        one_of("bounds", self.bounds, BOUNDS)
         whole_number("max_idle_rounds", self.max_idle_rounds)
         whole_number("checkpoint_every", self.checkpoint_every)
         whole_number("max_age_rounds", self.max_age_rounds, least=0)
         positive_number("query_timeout_s", self.query_timeout_s)
         positive_number("budget_w", self.budget_w)
-        if self.fraction_train is not None and not 0.0 < self.fraction_train <= 1.0:
-            raise InputError(
-                f"fraction_train must lie in (0, 1], got {self.fraction_train}; it is the share of "
-                "nodes that train in a round"
-            )
-        if not 0.0 <= self.fraction_evaluate <= 1.0:
-            raise InputError(
-                f"fraction_evaluate must lie in [0, 1], got {self.fraction_evaluate}; it is the "
-                "share of nodes that evaluate"
-            )
+        if self.fraction_train is not None:
+            about = "it is the share of nodes that train in a round"
+            number_within("fraction_train", self.fraction_train, "(0, 1]", about)
+        about = "it is the share of nodes that evaluate"
+        number_within("fraction_evaluate", self.fraction_evaluate, "[0, 1]", about)
         if not (self.uplink in (None, PAPER) or isinstance(self.uplink, Uplink)):
             raise InputError(
                 f"uplink must be a fedsched Uplink, {PAPER!r} or None, got {self.uplink!r}; with "

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.errors import InputError, UnknownNameError
+from fedsched.checks import one_of
+from fedsched.errors import InputError
 from fedsched.imports import import_object
 
 __all__ = [
@@ -162,8 +163,7 @@ def make_aggregator(name: str) -> AbstractAggregator:
                 "fedsched.learning.AbstractAggregator"
             )
         return made
-    if name not in AGGREGATORS:
-        raise UnknownNameError("aggregator", name, AGGREGATORS)
+    one_of("aggregator", name, AGGREGATORS)
     return AGGREGATORS[name]()
 
 

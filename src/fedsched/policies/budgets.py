@@ -14,8 +14,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from fedsched.checks import positive_each
-from fedsched.errors import UnknownNameError
+from fedsched.checks import one_of, positive_each
 from fedsched.solve.power import Tariff, optimal_power
 from fedsched.solve.uplink import Uplink
 from fedsched.values import PerDevice, Plan
@@ -51,8 +50,7 @@ class AbstractBudget(ABC):
 
     def __post_init__(self) -> None:
         positive_each(self.field, self.limit)
-        if self.per not in PERIODS:
-            raise UnknownNameError("per", self.per, PERIODS)
+        one_of("per", self.per, PERIODS)
 
     @property
     def field(self) -> str:

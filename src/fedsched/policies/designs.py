@@ -14,8 +14,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.checks import whole_number
-from fedsched.errors import InputError, UnknownNameError
+from fedsched.checks import one_of, whole_number
+from fedsched.errors import InputError
 from fedsched.solve.probabilities import (
     fixed_size_probabilities,
     independent_probabilities,
@@ -283,6 +283,5 @@ def make_design(name: str, draws: int) -> AbstractDesign:
         >>> make_design("fixed-size", 5)
         FixedSize(size=5)
     """
-    if name not in DESIGNS:
-        raise UnknownNameError("design", name, DESIGNS)
+    one_of("design", name, DESIGNS)
     return DESIGNS[name](draws)

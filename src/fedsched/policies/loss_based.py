@@ -7,8 +7,7 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.checks import positive_number, whole_number
-from fedsched.errors import UnknownNameError
+from fedsched.checks import one_of, positive_number, whole_number
 from fedsched.policies.base import Need, PolicyState
 from fedsched.policies.choice import (
     AbstractChoicePolicy,
@@ -55,8 +54,7 @@ class PowerOfChoice(AbstractChoicePolicy):
         super().__post_init__()
         if self.candidates is not None:
             whole_number("candidates", self.candidates)
-        if self.measure not in ("loss", "batch-loss"):
-            raise UnknownNameError("measure", self.measure, ("loss", "batch-loss"))
+        one_of("measure", self.measure, ("loss", "batch-loss"))
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from fedsched.checks import positive_number, whole_number
+from fedsched.checks import number_within, positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.policies.base import AbstractPolicy, PolicyState, nobody
 from fedsched.policies.budgets import AveragePower
@@ -71,8 +71,7 @@ class Lyapunov(AbstractPolicy):
         positive_number("v", self.v)
         positive_number("lam", self.lam)
         queues = self._pricing.init(1)
-        if not 0.0 <= self.qmin < 1.0:
-            raise InputError(f"qmin must lie in [0, 1), got {self.qmin}; it is a probability")
+        number_within("qmin", self.qmin, "[0, 1)", "it is a probability")
         if self.power is not None and queues.keys() & self.power.init(1).keys():
             # Two queues under one name: the prices would be those of the wrong one, or NaN.
             raise InputError(

@@ -6,8 +6,7 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.checks import positive_number
-from fedsched.errors import InputError
+from fedsched.checks import number_within, positive_number
 from fedsched.policies.base import Need, PolicyState
 from fedsched.policies.choice import (
     AbstractChoicePolicy,
@@ -159,8 +158,7 @@ class ImportanceChannel(AbstractTossedPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 < self.rho < 1.0:
-            raise InputError(f"rho must lie in (0, 1), got {self.rho}; 1 is variance alone")
+        number_within("rho", self.rho, "(0, 1)", "1 is variance alone")
 
     name = "importance-channel"
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from fedsched.checks import positive_number, whole_number
+from fedsched.checks import number_within, one_of, positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.policies.designs import DESIGNS
 from fedsched.policies.powers import POWERS
@@ -37,15 +37,13 @@ class PolicyOptions:
     budget_mode: str = "average"  # of auto: "strict" gives no credit
 
     def __post_init__(self) -> None:
-        if self.design not in DESIGNS:
-            raise UnknownNameError("policy.design", self.design, DESIGNS)
+        one_of("policy.design", self.design, DESIGNS)
         whole_number("policy.draws", self.draws)
         positive_number("policy.lam", self.lam)
         positive_number("policy.v", self.v)
         if self.power not in (None, *POWERS):
             raise UnknownNameError("policy.power", str(self.power), POWERS)
-        if self.start not in STARTS:
-            raise UnknownNameError("policy.start", self.start, STARTS)
+        one_of("policy.start", self.start, STARTS)
         if self.candidates is not None:
             whole_number("policy.candidates", self.candidates)
         for name in ("deadline_s", "energy_j"):
@@ -56,11 +54,5 @@ class PolicyOptions:
             raise InputError(
                 f"policy.sinr_db must be a finite number of decibels, got {self.sinr_db}"
             )
-        if not 0.0 < self.rho < 1.0:
-            raise InputError(
-                f"policy.rho must lie in (0, 1), got {self.rho}; it weighs variance against time"
-            )
-        if not 0.0 <= self.qmin < 1.0:
-            raise InputError(
-                f"policy.qmin must lie in [0, 1), got {self.qmin}; it is a probability"
-            )
+        number_within("policy.rho", self.rho, "(0, 1)", "it weighs variance against time")
+        number_within("policy.qmin", self.qmin, "[0, 1)", "it is a probability")

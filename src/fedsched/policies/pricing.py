@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.checks import positive_number
-from fedsched.errors import InputError, UnknownNameError
+from fedsched.checks import one_of, positive_number
+from fedsched.errors import InputError
 from fedsched.policies.system import System
 from fedsched.solve.power import Tariff
 from fedsched.solve.uplink import Uplink
@@ -58,8 +58,7 @@ class Pricing:
     start: str = "empty"
 
     def __post_init__(self) -> None:
-        if self.start not in STARTS:
-            raise UnknownNameError("start", self.start, STARTS)
+        one_of("start", self.start, STARTS)
         positive_number("v", self.v)
         positive_number("lam", self.lam)
         if self.as_printed and not self.system.is_papers:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Any
 
+from fedsched.checks import one_of
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.imports import import_object
 from fedsched.policies.auto import Auto
@@ -298,8 +299,7 @@ def make_policy(
     """
     known = {each.name for each in dataclasses.fields(PolicyOptions)} - {"kind"}
     for option in options:
-        if option not in known:
-            raise UnknownNameError("option", option, known)
+        one_of("option", option, known)
     system = System(
         link=uplink, budgets=(AveragePower(budget_w),), access=access, data_weight=data_weight
     )

@@ -6,8 +6,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.checks import positive_number, whole_number
-from fedsched.errors import InputError, UnknownNameError, require
+from fedsched.checks import one_of, positive_number, whole_number
+from fedsched.errors import InputError, require
 from fedsched.policies.base import PolicyState
 from fedsched.policies.choice import (
     AbstractChoicePolicy,
@@ -131,8 +131,7 @@ class SinrThreshold(AbstractChoicePolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rule not in RULES:
-            raise UnknownNameError("rule", self.rule, RULES)
+        one_of("rule", self.rule, RULES)
         if not np.isfinite(self.sinr_db):
             raise InputError(f"sinr_db must be a finite number of decibels, got {self.sinr_db}")
 

@@ -13,8 +13,7 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.checks import positive_number, whole_number
-from fedsched.errors import UnknownNameError
+from fedsched.checks import one_of, positive_number, whole_number
 from fedsched.radio.expected import expected_equal_split, expected_last, expected_turns
 from fedsched.values import PerDevice
 
@@ -280,7 +279,6 @@ def make_access(name: str, *, blocks: int = BLOCKS, unit_s: float | None = None)
         >>> make_access("ofdma", blocks=25)
         OFDMA(blocks=25, unit_s=None)
     """
-    if name not in ACCESSES:
-        raise UnknownNameError("access", name, ACCESSES)
+    one_of("access", name, ACCESSES)
     kind = ACCESSES[name]
     return kind(blocks=blocks, unit_s=unit_s) if issubclass(kind, AbstractOFDMA) else kind()

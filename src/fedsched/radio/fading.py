@@ -6,7 +6,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.errors import InputError
+from fedsched.checks import number_within
 from fedsched.radio.channel import (
     AbstractChannel,
     AbstractMemorylessChannel,
@@ -155,11 +155,8 @@ class GaussMarkov(AbstractChannel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", _positive("GaussMarkov.sigma", self.sigma))
-        if not 0.0 <= self.memory < 1.0:
-            raise InputError(
-                f"GaussMarkov.memory must lie in [0, 1), got {self.memory}; "
-                "0 draws every round afresh, values near 1 change slowly"
-            )
+        about = "0 draws every round afresh, values near 1 change slowly"
+        number_within("GaussMarkov.memory", self.memory, "[0, 1)", about)
 
     @property
     def devices(self) -> int:

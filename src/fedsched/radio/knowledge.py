@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.checks import positive_number, whole_number
+from fedsched.checks import number_within, positive_number, whole_number
 from fedsched.errors import InputError
 from fedsched.values import PerDevice
 
@@ -63,11 +63,9 @@ class Knowledge:
     def __post_init__(self, place: str) -> None:
         whole_number(f"{place}late_rounds", self.late_rounds, least=0, most=10_000)
         positive_number(f"{place}error_db", self.error_db, allow_zero=True)
-        if self.outage is not None and not 0.0 < self.outage < 1.0:
-            raise InputError(
-                f"{place}outage must lie in (0, 1), got {self.outage}; it is the share of uploads "
-                "that may fail, for instance 0.05"
-            )
+        if self.outage is not None:
+            about = "it is the share of uploads that may fail, for instance 0.05"
+            number_within(f"{place}outage", self.outage, "(0, 1)", about)
         loss = np.asarray(self.loss, dtype=float)
         if not np.all((loss >= 0.0) & (loss < 1.0)):
             raise InputError(

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from fedsched.errors import UnknownNameError
+from fedsched.checks import one_of
 from fedsched.quantities import dbm_to_w
 from fedsched.radio.channel import AbstractChannel
 from fedsched.radio.pathloss import Annulus, PathLoss
@@ -174,6 +174,5 @@ def find_preset(name: str, field: str = "preset") -> Preset:
         >>> round(find_preset("lte").max_power_w, 3)
         0.2
     """
-    if name not in PRESETS:
-        raise UnknownNameError(field, name, PRESETS)
+    one_of(field, name, PRESETS)
     return PRESETS[name]

@@ -21,8 +21,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
-from fedsched.checks import whole_number
-from fedsched.errors import FedschedError, InputError, UnknownNameError, require
+from fedsched.checks import one_of, whole_number
+from fedsched.errors import FedschedError, InputError, require
 from fedsched.runs.checkpoint import rounds_done
 from fedsched.runs.scenario import Scenario
 
@@ -61,8 +61,7 @@ class Outcome:
 
 def check_engine(engine: str, address: str | None) -> None:
     """Refuse an engine that is not known, and the address of a cluster that nobody would join."""
-    if engine not in ENGINES:
-        raise UnknownNameError("engine", engine, ENGINES)
+    one_of("engine", engine, ENGINES)
     if address is not None and engine != "ray":
         raise InputError(
             f"address: {address!r} is that of a Ray cluster, and the engine is {engine!r}; choose "

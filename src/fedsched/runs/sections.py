@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fedsched.checks import positive_number, whole_number
+from fedsched.checks import number_within, one_of, positive_number, whole_number
 from fedsched.clock import Computation
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.learning.aggregation import AGGREGATORS
 from fedsched.learning.compression import compressor_name
 from fedsched.learning.influence import BOUNDS, bounded
+from fedsched.learning.partition import ABOUT_ALPHA
 from fedsched.policies import PolicyOptions, policy_names, reads_of
 from fedsched.radio.access import ACCESSES, BLOCKS
 from fedsched.radio.knowledge import Knowledge
@@ -77,8 +78,7 @@ class UplinkSection:
         check_each("uplink.computation_s", self.computation_s, allow_zero=True)
         positive_number("uplink.computation_spread", self.computation_spread, allow_zero=True)
         whole_number("uplink.blocks", self.blocks)
-        if self.access not in ACCESSES:
-            raise UnknownNameError("uplink.access", self.access, ACCESSES)
+        one_of("uplink.access", self.access, ACCESSES)
 
     @property
     def computation(self) -> Computation:
@@ -174,11 +174,7 @@ class DataSection:
         sizes = (self.samples,) if isinstance(self.samples, int) else self.samples
         for size in sizes:
             whole_number("data.samples", size)
-        if not self.alpha >= 0.0:
-            raise InputError(
-                f"data.alpha must lie in [0, inf], got {self.alpha}; 0 gives every device one "
-                "class, inf gives all devices the same distribution"
-            )
+        number_within("data.alpha", self.alpha, "[0, inf]", ABOUT_ALPHA)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,8 +196,7 @@ class TrainingSection:
         positive_number("training.learning_rate", self.learning_rate)
         if ":" not in self.aggregator and self.aggregator not in AGGREGATORS:
             raise UnknownNameError("training.aggregator", self.aggregator, AGGREGATORS)
-        if self.bounds not in BOUNDS:
-            raise UnknownNameError("training.bounds", self.bounds, BOUNDS)
+        one_of("training.bounds", self.bounds, BOUNDS)
         if self.aggregator in AGGREGATORS:
             bounded(self.bounds, AGGREGATORS[self.aggregator]())  # not all go together
         # One name for each, so that equal runs compare equal.
@@ -222,9 +217,7 @@ class RunSection:
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "checkpoint_every"):
             whole_number(f"run.{name}", getattr(self, name))
-        if self.stop_accuracy is not None and not 0.0 < self.stop_accuracy <= 1.0:
-            raise InputError(
-                f"run.stop_accuracy must lie in (0, 1], got {self.stop_accuracy}; it is the share "
-                "of test samples that are right"
-            )
+        if self.stop_accuracy is not None:
+            about = "it is the share of test samples that are right"
+            number_within("run.stop_accuracy", self.stop_accuracy, "(0, 1]", about)
         whole_number("run.seed", self.seed, least=0)

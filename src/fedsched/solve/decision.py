@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsched.checks import finite_array, positive_number, whole_number
-from fedsched.errors import InputError, UnknownNameError
+from fedsched.checks import finite_array, one_of, positive_number, whole_number
+from fedsched.errors import InputError
 from fedsched.solve import _kernel
 from fedsched.solve.power import log2_factor
 from fedsched.solve.probabilities import DESIGNS, check_floor
@@ -69,8 +69,7 @@ def decide(
     if not (v > 0 and lam > 0):
         positive_number("v", v)
         positive_number("lam", lam)
-    if design not in DESIGNS:
-        raise UnknownNameError("design", design, DESIGNS)
+    one_of("design", design, DESIGNS)
     whole_number("draws", draws)
     if threads != 1:
         whole_number("threads", threads)

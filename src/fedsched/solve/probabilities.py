@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedsched.checks import finite_array, whole_number
+from fedsched.checks import finite_array, number_within, whole_number
 from fedsched.errors import InputError
 from fedsched.solve import _kernel
 from fedsched.solve.solution import Solution
@@ -149,8 +149,7 @@ def check_floor(design: str, floor: float, devices: int, draws: int, size: float
     """Refuse a floor that is no probability, or that leaves nothing to share out."""
     if floor == 0.0:
         return
-    if not 0.0 <= floor < 1.0:
-        raise InputError(f"floor must lie in [0, 1), got {floor}; it is a probability")
+    number_within("floor", floor, "[0, 1)", "it is a probability")
     if design == "independent":
         return
     drawn = design == "with-replacement"

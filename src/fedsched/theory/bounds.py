@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsched.checks import finite_array, positive_number, whole_number
+from fedsched.checks import finite_array, number_within, positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
 
 __all__ = [
@@ -144,7 +144,7 @@ def printed_step_limit(constants: ProblemConstants, least_probability: float) ->
         >>> printed_step_limit(_TWO, 0.5)
         0.0625
     """
-    _probability("least_probability", least_probability)
+    number_within("least_probability", least_probability, "(0, 1]", "it is a probability")
     return least_probability / (8.0 * constants.smoothness * constants.steps)
 
 
@@ -333,11 +333,6 @@ def _inverse(values: ArrayLike) -> NDArray[np.float64]:
             "the mean of 1/q over devices"
         )
     return inverse
-
-
-def _probability(name: str, value: float) -> None:
-    if not 0.0 < value <= 1.0:
-        raise InputError(f"{name} must lie in (0, 1], got {value}; it is a probability")
 
 
 # (x - 1)^2 / 2 and (x + 1)^2 / 2: the counterexample, on which the doctests work.

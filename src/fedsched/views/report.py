@@ -25,7 +25,8 @@ from fedsched.analysis.collect import Collection, GoodRun, LeftOut, collect_runs
 from fedsched.analysis.curves import Curve, averaged, thinned
 from fedsched.analysis.groups import Group, baseline_of, group_runs, summary_rows
 from fedsched.analysis.speedup import student_975
-from fedsched.errors import InputError, RunLogError
+from fedsched.checks import number_within
+from fedsched.errors import RunLogError
 from fedsched.files import atomic_path, output_path
 from fedsched.views.figures import PALETTE
 
@@ -96,8 +97,8 @@ def report_payload(
         protocol: what counts as having reached a target.
         title: heading of the page.
     """
-    if target is not None and not 0.0 < target <= 1.0:
-        raise InputError(f"target must lie in (0, 1], got {target}; it is a test accuracy")
+    if target is not None:
+        number_within("target", target, "(0, 1]", "it is a test accuracy")
     if not found.runs:
         lines = "".join(f"\n  {each.name}: {each.reason}" for each in found.left_out)
         raise RunLogError(

@@ -57,11 +57,6 @@ class _Grid(AbstractCompressor):
     @abstractmethod
     def _unpack(self, packed: memoryview, length: int) -> Codes: ...
 
-    @property
-    def unbiased(self) -> bool:
-        """Each entry is rounded with the probability that makes its mean right."""
-        return True
-
     def expected_omega(self, vector: Vector) -> float:
         """The mean over the chance for this vector; it takes no random numbers."""
         error = square = 0.0

@@ -1,13 +1,13 @@
-"""No compression, in the same clothes."""
+"""No compression, as a compressor."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Self, final
+from typing import ClassVar, final
 
 import numpy as np
 
 from fedsched.learning.compression.base import AbstractCompressor, Vector
-from fedsched.learning.compression.payload import Header, PayloadError, Readable
+from fedsched.learning.compression.payload import PayloadError, Readable
 
 __all__ = ["Identity"]
 
@@ -20,11 +20,6 @@ class Identity(AbstractCompressor):
     name: ClassVar[str] = "identity"
     kind: ClassVar[int] = 1
 
-    @property
-    def unbiased(self) -> bool:
-        """It is exact."""
-        return True
-
     def expected_omega(self, vector: Vector) -> float:
         """0: it is exact."""
         del vector
@@ -33,12 +28,6 @@ class Identity(AbstractCompressor):
     def gaussian_omega(self) -> float:
         """0: it is exact."""
         return 0.0
-
-    @classmethod
-    def read(cls, header: Header, payload: Readable) -> Self:
-        """The only one there is."""
-        del header, payload
-        return cls()
 
     def _setting(self) -> tuple[int, int]:
         return 32, 0

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Self, final
+from typing import ClassVar, final
 
 import numpy as np
 
 from fedsched.learning.compression.base import CHUNK, AbstractCompressor, Vector, random_words
 from fedsched.learning.compression.gaussian import omega_of_powers
 from fedsched.learning.compression.packing import pack_bits, packed_bits, unpack_bits
-from fedsched.learning.compression.payload import Header, PayloadError, Readable
+from fedsched.learning.compression.payload import PayloadError, Readable
 
 __all__ = ["Natural"]
 
@@ -20,16 +20,12 @@ class Natural(AbstractCompressor):
     r"""Random rounding of magnitudes to powers of two: a sign and 8 bits of exponent.
 
     An entry :math:`\pm 2^e (1 + f)` becomes :math:`\pm 2^{e+1}` with probability f, or else
-    :math:`\pm 2^e`. This needs no scale. Its :math:`\omega` is 1/8 at most, whatever the vector.
+    :math:`\pm 2^e`. The probability is exact, as it has the bits of f. No scale is needed. Its
+    :math:`\omega` is 1/8 at most, whatever the vector.
     """
 
     name: ClassVar[str] = "natural"
     kind: ClassVar[int] = 4
-
-    @property
-    def unbiased(self) -> bool:
-        """Exactly: the probability has as many bits as f."""
-        return True
 
     def expected_omega(self, vector: Vector) -> float:
         """The mean over the chance for this vector; it takes no random numbers."""
@@ -42,12 +38,6 @@ class Natural(AbstractCompressor):
     def gaussian_omega(self) -> float:
         """By integration over the intervals between powers of two."""
         return omega_of_powers()
-
-    @classmethod
-    def read(cls, header: Header, payload: Readable) -> Self:
-        """The only one there is."""
-        del header, payload
-        return cls()
 
     def _setting(self) -> tuple[int, int]:
         return 9, 0

@@ -86,10 +86,10 @@ def opened(payload: Readable, *, total_bytes: int) -> memoryview:
         )
     view = memoryview(payload).cast("B")
     body = view[HEADER_BYTES:]
-    (told,) = _CHECKSUM.unpack_from(view, _FIELDS.size)
+    (stated,) = _CHECKSUM.unpack_from(view, _FIELDS.size)
     found = zlib.crc32(body, zlib.crc32(view[: _FIELDS.size]))
-    if told != found:
-        raise PayloadError(f"payload has checksum {found:08x} and says {told:08x}; it is damaged")
+    if stated != found:
+        raise PayloadError(f"payload has checksum {found:08x} and says {stated:08x}; it is damaged")
     return body
 
 

@@ -118,12 +118,12 @@ class Sending:
 
     def _observe(self, state: Mapping[str, NDArray[Any]], seen: Vector, place: int) -> float:
         """Move the running means on by one update; its own omega as it was sent."""
-        told = [each.expected_omega(seen) for each in self.compressors]
+        shown = [each.expected_omega(seen) for each in self.compressors]
         mean, updates = state["omega"], int(state["omega_updates"])
-        for k, omega in enumerate(told):
+        for k, omega in enumerate(shown):
             mean[k] = RunningOmega(mean=float(mean[k]), updates=updates).observe(omega).mean
         state["omega_updates"][...] = updates + 1
-        return told[place]
+        return shown[place]
 
 
 def _sent(
