@@ -28,9 +28,9 @@ def descend(size, seed, rounds=256, spread=0.15):
             device=cohort, loss=norm, square_loss=norm, norm=norm, update=None, weight=weight,
             course=product,
         )  # fmt: skip
-        state = learn_kappa(state, seen, DEVICES)
+        state = learn_kappa(state, seen, DEVICES, DEVICES / size)
         losses.append(0.5 * CURVATURE @ x**2)
-    return np.array(losses), float(state["kappa"])
+    return np.array(losses), float(state["kappa"][0])
 
 
 def test_it_is_within_a_factor_of_two_of_the_one_that_is_fitted():
@@ -57,34 +57,44 @@ def seen(norm, course=np.nan):
     )  # fmt: skip
 
 
-def test_it_begins_with_the_number_of_devices_and_goes_half_way_in_the_logarithm():
-    state = begin_kappa()
-    for _ in range(3):
-        state = learn_kappa(state, seen(2.0), 10)
-    state = learn_kappa(state, seen(2.0, course=1.6), 10)  # too soon
-    assert np.isnan(state["kappa"])
-    for _ in range(7):
-        state = learn_kappa(state, seen(2.0), 10)
-    state = learn_kappa(state, seen(2.0, course=3.2), 10)  # 16 * 10 * 3.2 / (32 ln 2)
-    measured = 16.0 / np.log(2.0)
-    assert state["kappa"] == pytest.approx(np.sqrt(10.0 * measured))
-    for _ in range(15):
-        state = learn_kappa(state, seen(2.0), 10)
-    state = learn_kappa(state, seen(2.0, course=6.4), 10)
-    assert state["kappa"] == pytest.approx(np.sqrt(np.sqrt(10.0 * measured) * measured))
+def after(rounds, course, state=None, norm=2.0, inverse=5.0):
+    """Kappa of ten devices after so many more rounds, the last of which ends a window."""
+    state = begin_kappa() if state is None else state
+    for _ in range(rounds - 1):
+        state = learn_kappa(state, seen(norm), 10, inverse)
+    return learn_kappa(state, seen(norm, course=course), 10, inverse)
 
 
-@pytest.mark.parametrize(("course", "bound"), [(-5.0, 1.0), (0.0, 1.0), (1e9, 1000.0)])
-def test_no_measurement_counts_for_less_than_a_tenth_or_more_than_a_hundred_devices(course, bound):
-    state = begin_kappa()
-    for _ in range(7):
-        state = learn_kappa(state, seen(1.0), 10)
-    state = learn_kappa(state, seen(1.0, course=course), 10)
-    assert state["kappa"] == pytest.approx(np.sqrt(10.0 * bound))
+def test_it_begins_with_the_number_of_devices_and_weighs_what_is_measured_by_what_is_known():
+    state = after(4, 6.4)  # too soon
+    assert np.isnan(state["kappa"]).all()
+    state = after(8, 12.8, state)
+    measured = 16.0 / np.log(2.0)  # 4 * 10 * 12.8 / (8 * 2^2 ln 2)
+    gain = 20.0**2 / (20.0**2 + 5.0**2)
+    first = 10.0 + gain * (measured - 10.0)
+    np.testing.assert_allclose(state["kappa"], [first, (1.0 - gain) * 20.0**2])
+    variance = (1.0 - gain) * 20.0**2 + (first / 2.0) ** 2
+    gain = variance / (variance + 5.0**2)
+    state = after(16, 6.4, state)
+    np.testing.assert_allclose(state["kappa"][0], first + gain * (measured / 4.0 - first))
+
+
+def test_the_noisier_the_rounds_the_less_a_measurement_counts():
+    steps = [after(8, 12.8, inverse=inverse)["kappa"][0] - 10.0 for inverse in (1.0, 10.0, 100.0)]
+    assert steps[0] > 1.2 * steps[1] > 10.0 * steps[2] > 0.0
+
+
+def test_a_kappa_that_has_changed_is_forgotten_by_the_next_measurements():
+    state = after(8, 1280.0)  # 2,300, where a quarter of the devices takes part
+    for _ in range(8):
+        state = after(16, 25.6, state)  # 23
+    assert state["kappa"][0] == pytest.approx(16.0 / np.log(2.0), rel=0.05)
+
+
+@pytest.mark.parametrize(("course", "bound"), [(-500.0, 1.0), (1e9, 1000.0)])
+def test_no_kappa_is_less_than_a_tenth_or_more_than_a_hundred_devices(course, bound):
+    assert after(8, course)["kappa"][0] == bound
 
 
 def test_updates_that_are_all_zero_teach_nothing():
-    state = begin_kappa()
-    for _ in range(7):
-        state = learn_kappa(state, seen(0.0), 10)
-    assert np.isnan(learn_kappa(state, seen(0.0, course=0.0), 10)["kappa"])
+    assert np.isnan(after(8, 0.0, norm=0.0)["kappa"]).all()

@@ -132,8 +132,10 @@ class Auto(AbstractPolicy):
 
     def observe(self, state: PolicyState, experience: Experience) -> PolicyState:
         """Kappa, if it is not given."""
+        if self.kappa is not None:
+            return state
         devices = len(state["device_airtime_s"])
-        return learn_kappa(state, experience, devices) if self.kappa is None else state
+        return learn_kappa(state, experience, devices, average(state["inverse"]))
 
     def tuning(self, state: PolicyState) -> dict[str, float]:
         """Lambda, kappa, Q and tau, by which it chooses."""
