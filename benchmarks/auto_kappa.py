@@ -1,7 +1,7 @@
 """Kappa as `auto` learns it, beside the one that runs with different Q tell after the fact.
 
 `python -m benchmarks.auto_kappa --out DIR` (some fifteen minutes, one core; runs that are there are
-read) trains a softmax regression on digits with cohorts of 10, 3, 1 and 1/2 devices a round and
+read) trains a softmax regression on digits with cohorts of 10, 3 and 1 devices a round and
 fits rounds = R0 (1 + Q / kappa) to when they reach a test loss. It writes
 ``results/auto-kappa.md``.
 """
@@ -23,7 +23,6 @@ COHORTS = {  # by 1/q, the same for all devices
     5.0: {"kind": "uniform", "draws": 10, "design": "fixed-size"},
     50 / 3: {"kind": "uniform", "draws": 3, "design": "fixed-size"},
     50.0: {"kind": "uniform", "draws": 1, "design": "fixed-size"},
-    100.0: {"kind": "auto", "weight_limit": 2.0, "kappa": 1e9},
 }
 PLACE = Path(__file__).parent / "results" / "auto-kappa.md"
 

@@ -102,6 +102,20 @@ def test_no_weight_is_above_its_limit_and_cohorts_are_the_sum_of_q_rounded():
     assert np.mean(sums) == pytest.approx(0.8, abs=0.05)  # a fifth is out of reach
 
 
+def test_without_computation_one_device_a_round_is_the_one_with_a_good_channel():
+    policy = Auto(system=world(compute_s=0.0))
+    state, airtimes = policy.init(DEVICES), []
+    for t in range(200):
+        decision, state = policy.decide(observed(fading(t), t), state)
+        q = decision.probability
+        assert q.sum() == pytest.approx(1.0)
+        assert decision.cohort.size == 1
+        assert q.min() >= 0.5 / DEVICES * (1.0 - 1e-12)
+        airtimes.append(((q * decision.plan.upload_s).sum(), decision.plan.upload_s.mean()))
+    chosen_s, mean_s = np.mean(airtimes, axis=0)
+    assert chosen_s < 0.8 * mean_s  # a device at random would take the mean
+
+
 def test_longer_computation_makes_larger_cohorts():
     sizes = []
     for compute_s in (0.01, 1.0, 100.0):

@@ -82,15 +82,15 @@ class Auto(AbstractPolicy):
     Attributes:
         system: what is scheduled.
         kappa: of the law of rounds; if None it is N at first, and is learnt from training.
-        weight_limit: no update counts for more than this: q is at least p / weight_limit. At 1
-            there is at least one device a round.
+        weight_limit: no update counts for more than this: q is at least p / weight_limit. Whatever
+            it is, the probabilities add up to one device a round or more, where all are reachable.
         budget_mode: "average": a credit of 10 rounds; "strict": of one round.
         fixed_lam: lambda itself, to compare; None: it tunes itself.
     """
 
     system: System
     kappa: float | None = None
-    weight_limit: float = 1.0
+    weight_limit: float = 2.0
     budget_mode: str = "average"
     fixed_lam: float | None = None
 
@@ -170,17 +170,18 @@ class Auto(AbstractPolicy):
         state = self._begun(gain, reachable, share, state, common)
         weight = devices * share**2
         floor = np.where(reachable, np.minimum(1.0, share / self.weight_limit), 0.0)
+        least = float(share[reachable].sum())  # a device a round, where all can be reached
         pricing = Pricing(system=self.system, v=1.0, lam=self.lam(state, devices))
         prices = self._prices(state, pricing.lam)
         offer = cheapest(pricing, gain, prices, sizes, partial(worth, weight, floor))
         plan, sent = offer.plan, weight * offer.factor
         wanted_w, held_w = plan.power_w, self._held_w(state)
-        q = _priced(pricing, plan, prices, sent, floor)
+        q = _priced(pricing, plan, prices, sent, floor, least)
         for _ in range(_CUTS):  # what the account does not hold is not sent, and that has its price
             if not np.any(wanted_w * q > held_w):
                 break
             plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)), like=plan)
-            q = _priced(pricing, plan, prices, sent, floor)
+            q = _priced(pricing, plan, prices, sent, floor, least)
         plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)), like=plan)
         wait = wait_s(self.system.budgets, state, plan, floor)
         q = affordable(self.system.budgets, state, plan, q, wait)
@@ -252,6 +253,7 @@ class Auto(AbstractPolicy):
         """Probabilities, shares of the budgets and uploads that agree, at these gains."""
         devices, budgets = len(gain), self.system.budgets
         q = np.maximum(floor, 1.0 / np.sqrt(new.sum()))
+        least = float(self.system.shares(devices)[new].sum())
         plan = self.system.plan(gain, np.where(new, self.system.mean_power_w, 0.0))
         share = {budget.name: np.full(devices, 0.3) for budget in budgets}
         for _ in range(_ITERATIONS):
@@ -271,7 +273,7 @@ class Auto(AbstractPolicy):
                 share[each.name] = self._bounded(
                     each, share[each.name] * np.sqrt(np.clip(spent, 0.25, 4.0))
                 )
-            q = np.sqrt(q * np.where(new, _priced(pricing, plan, prices, weight, floor), q))
+            q = np.sqrt(q * np.where(new, _priced(pricing, plan, prices, weight, floor, least), q))
         return q, share, plan.upload_s
 
     def _averages(
@@ -334,11 +336,11 @@ def _over(amount: PerDevice | float, probability: PerDevice) -> PerDevice:
 
 
 def _priced(
-    pricing: Pricing, plan: Plan, prices: Queues, weight: PerDevice, floor: PerDevice
+    pricing: Pricing, plan: Plan, prices: Queues, weight: PerDevice, floor: PerDevice, least: float
 ) -> PerDevice:
     """The probabilities at the prices of a plan."""
 
     def solve(price: PerDevice) -> PerDevice:
-        return probability_of_least_cost(weight, price, floor)
+        return probability_of_least_cost(weight, price, floor, least)
 
     return solve(pricing.settled(plan, prices, weight, solve))

@@ -33,7 +33,7 @@ class PolicyOptions:
     cutoff: int = 50  # of fedau: an interval counts for no more rounds
     rho: float = 0.5  # of importance-channel: variance (1) against time (0)
     kappa: float | None = None  # of auto: how much 1/q a target bears; learnt if left out
-    weight_limit: float = 1.0  # of auto: no update counts for more
+    weight_limit: float = 2.0  # of auto: no update counts for more
     budget_mode: str = "average"  # of auto: "strict" gives no credit
 
     def __post_init__(self) -> None:
