@@ -1,9 +1,9 @@
 """What it is worth to price by the access in force: stragglers, and devices that compute slowly.
 
-`python -m benchmarks.access [--fleets K] [--settings S]` takes K random fleets and lets `auto`
-schedule each one twice: once as if devices took turns and computed alike, once by what is in force.
-Both are timed by the clock that is in force, at the same mean 1/q, which the price of a second is
-tuned for. It writes ``results/access.md``.
+`python -m benchmarks.access [--fleets K] [--settings S] [--out FILE]` takes K random fleets. `auto`
+and `lyapunov` schedule each one twice: as if devices took turns and computed alike, and by what is
+in force. Both are timed by the clock that is in force, at the same mean 1/q, which the price of a
+second is tuned for. It writes ``results/access.md``.
 """
 
 import argparse
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsched.policies import Auto, System
-from fedsched.policies.designs import Pivotal
+from fedsched.policies import Auto, Lyapunov, System
+from fedsched.policies.designs import Independent, Pivotal
 from fedsched.radio.access import OFDMA, TDMA, EqualOFDMA, Parallel
 from fedsched.randomness import Luck, stream
 from fedsched.solve.uplink import PAPER_UPLINK
@@ -51,9 +51,25 @@ def fleets(count):
         yield Fleet(sigma, compute_s, inverse, about)
 
 
-def played(system, lam, fleet, clock):
+def auto(system, lam):
+    """The policy at a price of a second, and how its cohorts are drawn."""
+    return Auto(system=system, fixed_lam=lam), Pivotal()
+
+
+def lyapunov(system, lam):
+    """Likewise; V suits lambda, and coins let lambda alone decide how many devices take part."""
+    coins = Independent(1)
+    return Lyapunov(system=system, design=coins, v=100.0, lam=lam, scale_v=True, start="budget"), (
+        coins
+    )
+
+
+POLICIES = (auto, lyapunov)
+
+
+def played(make, system, lam, fleet, clock):
     """The mean 1/q, and the mean length of a round by the clock in force."""
-    policy, devices = Auto(system=system, fixed_lam=lam), len(fleet.sigma)
+    (policy, design), devices = make(system, lam), len(fleet.sigma)
     state, inverse, length = policy.init(devices), [], []
     for t, gain in enumerate(fleet.gains()):
         decision, state = policy.decide(Observation(gain=gain, luck=Luck(1, t)), state)
@@ -62,16 +78,16 @@ def played(system, lam, fleet, clock):
         q, share = decision.probability, np.full(devices, 1.0 / devices)
         inverse.append((1.0 / q).mean())
         for k in range(COHORTS):
-            cohort = Pivotal().draw(q, None, share, stream(2, "cohort", t, k))
+            cohort = design.draw(q, None, share, stream(2, "cohort", t, k))
             length.append(clock.round_s(decision.plan, cohort))
     return np.mean(inverse), np.mean(length)
 
 
-def length_s(system, fleet, clock):
+def length_s(make, system, fleet, clock):
     """The mean length of a round at the fleet's mean 1/q, which some price of a second gives."""
     points, lam = [], 30.0
     for _ in range(SEARCH):
-        inverse, seconds = played(system, lam, fleet, clock)
+        inverse, seconds = played(make, system, lam, fleet, clock)
         points.append((inverse, seconds))
         if abs(np.log(inverse / fleet.inverse)) < 0.01:
             return seconds
@@ -82,11 +98,11 @@ def length_s(system, fleet, clock):
     return float(np.exp(np.interp(np.log(fleet.inverse), q, seconds)))
 
 
-def gain_of(fleet, access, compute_s):
+def gain_of(make, fleet, access, compute_s):
     """How many times shorter a round is at the same mean 1/q if priced by what is in force."""
     aware = System(link=PAPER_UPLINK, access=access, compute_s=compute_s)
     unaware = replace(aware, access=TDMA(), compute_s=float(np.mean(compute_s)))
-    return length_s(unaware, fleet, aware) / length_s(aware, fleet, aware)
+    return length_s(make, unaware, fleet, aware) / length_s(make, aware, fleet, aware)
 
 
 SETTINGS = {
@@ -103,28 +119,32 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--fleets", type=int, default=20)
     arguments.add_argument("--settings", type=int, default=len(SETTINGS), help="the first so many")
+    arguments.add_argument("--out", type=Path, default=PLACE)
     given = arguments.parse_args()
     count, settings = given.fleets, dict(list(SETTINGS.items())[: given.settings])
-    found = {name: [] for name in settings}
+    found = {(make.__name__, name): [] for name in settings for make in POLICIES}
     for number, fleet in enumerate(fleets(count)):
         for name, (access, own) in settings.items():
             compute_s = fleet.compute_s if own else 0.0
-            found[name].append(gain_of(fleet, access, compute_s))
+            for make in POLICIES:
+                ratio = gain_of(make, fleet, access, compute_s)
+                found[make.__name__, name].append(ratio)
         print(f"{number + 1} of {count}:", *(f"{v[-1]:.2f}" for v in found.values()), flush=True)
     lines = [
         "# Priced by the access in force",
         "",
         f"{count} random fleets, {ROUNDS} rounds each: `python -m benchmarks.access "
-        f"--fleets {count} --settings {given.settings}`. How many times shorter a round of `auto` "
-        "is at the same mean 1/q than if it prices as if devices took turns and computed alike.",
+        f"--fleets {count} --settings {given.settings}`. How many times shorter a round is at the "
+        "same mean 1/q than if the policy prices as if devices took turns and computed alike.",
         "",
-        "| in force | least | median | most |",
-        "|---|---|---|---|",
+        "| in force | policy | least | median | most | fleets below 1 |",
+        "|---|---|---|---|---|---|",
     ]
-    for name, ratios in found.items():
+    for (policy, name), ratios in found.items():
         low, middle, high = np.quantile(ratios, [0.0, 0.5, 1.0])
-        lines.append(f"| {name} | {low:.2f} | {middle:.2f} | {high:.2f} |")
-    PLACE.write_text("\n".join(lines) + "\n")
+        below = sum(ratio < 1.0 for ratio in ratios)
+        lines.append(f"| {name} | `{policy}` | {low:.3f} | {middle:.2f} | {high:.2f} | {below} |")
+    given.out.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
 

@@ -80,8 +80,8 @@ class Attacked(AbstractTrainingPool):
     def initial_parameters(self):
         return self._pool.initial_parameters
 
-    def train_cohort(self, parameters, devices, round):  # noqa: A002 - as in the base
-        updates = self._pool.train_cohort(parameters, devices, round)
+    def train_cohort(self, parameters, devices, round, work=None):  # noqa: A002 - as in the base
+        updates = self._pool.train_cohort(parameters, devices, round, work)
         for device, update in zip(devices, updates, strict=True):
             lies = int(device) in self._liars and round >= self._attack.from_round
             delta = update.delta * np.float32(self._attack.times) if lies else update.delta

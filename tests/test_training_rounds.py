@@ -28,8 +28,8 @@ class FakePool(AbstractTrainingPool):
     def initial_parameters(self):
         return np.zeros(3, np.float32)
 
-    def train_cohort(self, parameters, devices, round):  # noqa: A002 - the project's word for t
-        del parameters
+    def train_cohort(self, parameters, devices, round, work=None):  # noqa: A002 - the project's word for t
+        del parameters, work
         for device in devices:
             self.trained.append((round, int(device)))
             delta = np.full(3, device + 1.0, np.float32)

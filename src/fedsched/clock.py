@@ -62,11 +62,26 @@ class Computation:
         return 0.0 if each else float(self.mean_s)
 
     def ready_s(
-        self, device: NDArray[np.int64], devices: int, rng: np.random.Generator
+        self,
+        device: NDArray[np.int64],
+        devices: int,
+        rng: np.random.Generator,
+        pace: float | NDArray[np.float64] = 1.0,
     ) -> NDArray[np.float64] | None:
         """When these of all devices are ready to upload; None where all are at once.
 
         What all devices have in common is left to the clock.
+
+        Args:
+            device: the members of a round.
+            devices: how many there are in all.
+            rng: where times are drawn.
+            pace: how many times as long each of all devices computes in this round.
+
+        Example:
+            >>> later = Computation(2.0).ready_s(np.array([0, 1]), 2, None, np.array([1.0, 1.5]))
+            >>> later.tolist()  # than the 2 s that all have in common
+            [0.0, 1.0]
         """
         if isinstance(self.mean_s, np.ndarray) and self.mean_s.shape != (devices,):
             raise InputError(
@@ -74,8 +89,10 @@ class Computation:
                 "give one for each, or a single number for all"
             )
         if not isinstance(self.mean_s, np.ndarray) and self.spread == 0.0:
-            return None
-        every: NDArray[np.float64] = np.broadcast_to(self.mean_s, devices)
+            if not isinstance(pace, np.ndarray):
+                return None
+            return (self.mean_s * (pace - 1.0))[device]
+        every: NDArray[np.float64] = np.broadcast_to(self.mean_s * pace, devices)
         if self.spread == 0.0:
             return every[device]
         # Drawn for all, so that policies compared under one seed meet the same times.

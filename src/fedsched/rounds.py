@@ -168,10 +168,10 @@ def schedule_round(
     feedback_s = 0.0
     if question.on_air and len(question.device):
         # Every device that is asked reports in its turn, at its own rate and power.
-        report = replace(air.uplink, bits=air.feedback_bits)
-        asked = question.device
+        asked, report = question.device, replace(air.uplink, bits=air.feedback_bits)
         feedback_s = float(report.airtime_s(known.gain[asked], decision.power_w[asked]).sum())
-    ready_s = air.computation.ready_s(member, len(gain), stream(air.seed, "computation", t))
+    luck = stream(air.seed, "computation", t)
+    ready_s = air.computation.ready_s(member, len(gain), luck, decision.plan.pace)
     upload_s, arrived, memory = _sent(air, gain, known, decision, t)
     uploads_s = air.access.uploads_s(upload_s, ready_s)
     round_s = air.computation.common_s + decision.wait_s + feedback_s + uploads_s
@@ -308,7 +308,7 @@ def train_round(
     memory["spent_w"] = memory["spent_w"] + scheduled.decision.expected_power_w
     cohort = replace(cohort, weight=cohort.weight * correction(memory, cohort.device))
     notes = Notes(keep=Need.UPDATE in air.policy.needs)
-    updates = pool.train_cohort(model, cohort.device, t)
+    updates = pool.train_cohort(model, cohort.device, t, scheduled.work_received)
     updates = training.sending.received(
         updates, cohort.device, memory,
         seed=air.seed, round=t, sizes=scheduled.sizes_received,

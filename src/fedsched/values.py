@@ -50,8 +50,16 @@ class Plan:
     power_w: PerDevice  # transmit power; 0 where it cannot be reached
     bits: float | PerDevice  # of its update
     upload_s: PerDevice  # on air with the link to itself; infinite where it cannot be reached
-    compute_s: float | PerDevice = 0.0  # before it can upload
+    compute_s: float | PerDevice = 0.0  # all its local steps at full speed, before it can upload
     size: int | NDArray[np.int64] = 0  # which of the round's Sizes its update has
+    work: float | PerDevice = 1.0  # the share of its local steps that it takes
+    # Its clock frequency, as a share of the highest: time goes with 1 / cpu, energy with cpu^2.
+    cpu: float | PerDevice = 1.0
+
+    @property
+    def pace(self) -> float | PerDevice:
+        """How long it computes, in times of all its local steps at full speed."""
+        return self.work / self.cpu
 
     def among(self, place: NDArray[np.generic], devices: int) -> Self:
         """The plan of some devices as one of all; the others send nothing."""
@@ -240,6 +248,12 @@ class ScheduledRound:
         """The size of each update that arrived, as the decision counts them."""
         sent = self.decision.sizes_sent
         return sent if self.arrived is None else sent[self.arrived]
+
+    @property
+    def work_received(self) -> NDArray[np.float64] | None:
+        """The share of its local steps that each update that arrived has; None: all of them."""
+        work = self.decision.plan.work
+        return work[self.received.device] if isinstance(work, np.ndarray) else None
 
     @property
     def airtime_s(self) -> float:

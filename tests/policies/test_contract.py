@@ -25,7 +25,8 @@ DEVICES, DRAWS, DIMENSION = 12, 4, 5
 # A low peak, so that queues settle within a few hundred rounds.
 LINK = Uplink(bits=1e6, bandwidth_hz=1e6, noise_w=1.0, max_power_w=40.0)
 SHARES = np.arange(1.0, DEVICES + 1) / np.arange(1.0, DEVICES + 1).sum()
-NEW = [name for name in POLICIES if name not in ("full", "uniform", "lyapunov", "auto")]
+EVERYBODY = ("full", "fdma-energy", "incomplete-work")
+NEW = [name for name in POLICIES if name not in (*EVERYBODY, "uniform", "lyapunov", "auto")]
 RULED = [name for name in POLICIES if "power" in reads_of(name, None)]  # it has a power rule
 LOSING = [name for name in POLICIES if name.startswith(("sinr-", "resource-"))]
 UNBIASED = [name for name in POLICIES if not policy_info(name).biased]
@@ -166,10 +167,11 @@ def test_the_budget_binds(name, power):
 @pytest.mark.parametrize("name", RULED)
 def test_constant_power_is_never_ahead_of_its_budget_by_more_than_one_upload(name):
     spent, _ = spending(made(name, power="constant"), 300)
-    rounds, turns = np.arange(301.0), 1.0 if name == "full" else DEVICES / DRAWS
+    rounds, turns = np.arange(301.0), 1.0 if name in EVERYBODY else DEVICES / DRAWS
     most = rounds[1:] + turns - 1.0  # of 1 W a round, and one upload at N/m W in advance
     assert np.all(spent[1:].max(axis=1) <= most * (1.0 + 1e-12))
-    assert spent[-1].max() > 0.9 * 300  # and it does not save for nothing
+    # And it does not save for nothing; what fdma-energy saves is its aim.
+    assert spent[-1].max() > 0.9 * 300 or name == "fdma-energy"
 
 
 @pytest.mark.slow
@@ -191,7 +193,7 @@ def test_queue_power_exceeds_the_budget_by_no_more_than_the_queue_over_the_round
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RULED)
+@pytest.mark.parametrize("name", [each for each in RULED if each != "fdma-energy"])
 def test_the_excess_of_queue_power_vanishes_as_rounds_go_by(name):
     spent, queues = spending(made(name, power="queue", v=100.0), 800)
     share = [queues[t - 1].max() / t for t in (50, 200, 800)]

@@ -100,9 +100,9 @@ class SpikyPool(FakePool):
     def initial_parameters(self):
         return np.zeros(LONG, np.float32)
 
-    def train_cohort(self, parameters, devices, round):  # noqa: A002 - the project's word for t
+    def train_cohort(self, parameters, devices, round, work=None):  # noqa: A002 - the project's word for t
         for n, update in zip(
-            devices.tolist(), super().train_cohort(parameters, devices, round), strict=True
+            devices.tolist(), super().train_cohort(parameters, devices, round, work), strict=True
         ):
             yield replace(update, delta=spiky(n, round))
 
@@ -224,8 +224,8 @@ def trained(sending, rounds, seed):
 class UnevenPool(FakePool):
     """Updates with different numbers, which random rounding changes."""
 
-    def train_cohort(self, parameters, devices, round):  # noqa: A002 - the project's word for t
-        for update in super().train_cohort(parameters, devices, round):
+    def train_cohort(self, parameters, devices, round, work=None):  # noqa: A002 - the project's word for t
+        for update in super().train_cohort(parameters, devices, round, work):
             update.delta[:] *= np.array([1.0, 0.3, -0.45], np.float32)
             yield update
 

@@ -575,8 +575,8 @@ class BrokenDevice(AbstractTrainingPool):
     def initial_parameters(self):
         return self.pool.initial_parameters
 
-    def train_cohort(self, parameters, devices, round):  # noqa: A002 - the project's word for t
-        updates = self.pool.train_cohort(parameters, devices, round)
+    def train_cohort(self, parameters, devices, round, work=None):  # noqa: A002 - the project's word for t
+        updates = self.pool.train_cohort(parameters, devices, round, work)
         for device, update in zip(devices, updates, strict=True):
             broken = np.full_like(update.delta, np.nan)
             yield (

@@ -71,7 +71,8 @@ def test_a_schedule_over_rates_is_written_so_that_it_is_never_read_as_gains(rate
 GAINS_ALONE = [
     name
     for name in POLICIES
-    if policy_info(name).needs <= {Need.GAIN} and not name.startswith(("sinr-", "resource-"))
+    if policy_info(name).needs <= {Need.GAIN}
+    and not name.startswith(("sinr-", "resource-", "fdma-"))
 ]
 
 

@@ -1,6 +1,7 @@
 """Local training: K steps of stochastic gradient descent on one device's own data."""
 
 import contextlib
+import itertools
 import math
 import os
 from collections.abc import Iterator
@@ -110,7 +111,13 @@ class LocalTrainer:
         self._scale = scale.view(-1, 1, 1).to(self._device)
         self._shift = shift.view(-1, 1, 1).to(self._device)
 
-    def train(self, parameters: NDArray[np.float32], device: int, round: int) -> LocalUpdate:  # noqa: A002 - the project's word for t
+    def train(
+        self,
+        parameters: NDArray[np.float32],
+        device: int,
+        round: int,  # noqa: A002 - the project's word for t
+        work: float = 1.0,
+    ) -> LocalUpdate:
         r"""K steps :math:`y \leftarrow y - \gamma g` from :math:`y = x` on one device's data.
 
         The result is a function of the parameters, the device, the round and the seed alone, to
@@ -120,8 +127,10 @@ class LocalTrainer:
             parameters: x, shape (d,).
             device: which device's data.
             round: which round; shuffles and augmentation are drawn anew in each.
+            work: the share of the K steps that are taken, to the nearest whole step, at least one.
         """
         random = stream(self._seed, "training", round, device)
+        steps = max(1, math.floor(work * self._steps + 0.5))
         batches = minibatches(
             self._partition.indices(device),
             steps=self._steps,
@@ -133,7 +142,7 @@ class LocalTrainer:
             self._load(parameters)
             self._model.train()
             losses, of_samples = [], []
-            for batch in batches:
+            for batch in itertools.islice(batches, steps):
                 images = augment(
                     dataset.train_images[batch],
                     flip=dataset.flip,
@@ -148,7 +157,7 @@ class LocalTrainer:
             delta=delta,
             loss=torch.stack(losses).double().mean().item(),
             square_loss=torch.stack(of_samples).double().square().mean().item(),
-            steps=self._steps,
+            steps=steps,
         )
 
     def loss(

@@ -31,6 +31,7 @@ EXIT_TIMEOUT_S = 5.0
 
 Parameters: TypeAlias = NDArray[np.float32]  # of the model, shape (d,)
 Devices: TypeAlias = Sequence[int] | NDArray[np.int64]
+Shares: TypeAlias = NDArray[np.float64] | None  # of local steps, one a device; None: all of them
 Command: TypeAlias = tuple[Any, ...]  # the name of a command and its arguments
 
 
@@ -44,9 +45,12 @@ class AbstractTrainingPool(ABC):
 
     @abstractmethod
     def train_cohort(
-        self, parameters: Parameters, devices: Devices, round: int
+        self, parameters: Parameters, devices: Devices, round: int, work: Shares = None
     ) -> Iterator[LocalUpdate]:
-        """Train each device from the same parameters; updates come in the order of ``devices``."""
+        """Train each device from the same parameters; updates come in the order of ``devices``.
+
+        With ``work`` each takes only that share of its local steps, the first ones.
+        """
 
     @abstractmethod
     def losses(
@@ -67,6 +71,10 @@ class AbstractTrainingPool(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _each(work: Shares, devices: Devices) -> list[float]:
+    return [1.0] * len(devices) if work is None else work.tolist()
 
 
 def training_pool(spec: TrainerSpec, workers: int) -> AbstractTrainingPool:
@@ -98,11 +106,14 @@ class InProcessPool(AbstractTrainingPool):
         return self._trainer.initial_parameters.copy()
 
     def train_cohort(
-        self, parameters: Parameters, devices: Devices, round: int
+        self, parameters: Parameters, devices: Devices, round: int, work: Shares = None
     ) -> Iterator[LocalUpdate]:
-        """Train each device from the same parameters; updates come in the order of ``devices``."""
-        for device in devices:
-            yield self._trainer.train(parameters, int(device), round)
+        """Train each device from the same parameters; updates come in the order of ``devices``.
+
+        With ``work`` each takes only that share of its local steps, the first ones.
+        """
+        for device, share in zip(devices, _each(work, devices), strict=True):
+            yield self._trainer.train(parameters, int(device), round, share)
 
     def losses(
         self, parameters: Parameters, devices: Devices, round: int, *, whole: bool
@@ -155,10 +166,14 @@ class ProcessPool(AbstractTrainingPool):
         return self._initial.copy()
 
     def train_cohort(
-        self, parameters: Parameters, devices: Devices, round: int
+        self, parameters: Parameters, devices: Devices, round: int, work: Shares = None
     ) -> Iterator[LocalUpdate]:
-        """Train each device from the same parameters; updates come in the order of ``devices``."""
-        commands = [("train", int(device), round) for device in devices]
+        """Train each device from the same parameters; updates come in the order of ``devices``.
+
+        With ``work`` each takes only that share of its local steps, the first ones.
+        """
+        shares = zip(devices, _each(work, devices), strict=True)
+        commands = [("train", int(device), round, share) for device, share in shares]
         for slot, (loss, square_loss, steps) in self._in_order(parameters, commands):
             yield LocalUpdate(
                 delta=self._rows[slot].copy(), loss=loss, square_loss=square_loss, steps=steps
@@ -312,8 +327,8 @@ def _work(pipe: "connection.Connection[Any, Any]", spec: TrainerSpec) -> None:
                     case ("initial", slot):
                         rows[slot] = trainer.initial_parameters
                         pipe.send((None, None))
-                    case ("train", slot, device, round_):
-                        update = trainer.train(rows[0], device, round_)
+                    case ("train", slot, device, round_, work):
+                        update = trainer.train(rows[0], device, round_, work)
                         rows[slot] = update.delta
                         pipe.send((None, (update.loss, update.square_loss, update.steps)))
                     case ("loss", _, device, round_, whole):

@@ -166,6 +166,9 @@ class AveragePower(AbstractBudget):
 class Energy(AbstractBudget):
     r"""The mean energy of uploads: :math:`u = (P + P_c) \tau + E_c` joules.
 
+    A device that takes a share w of its local steps, at a share f of its clock frequency, takes
+    :math:`w f^2 E_c` for them.
+
     Attributes:
         limit: joules.
         circuit_w: P_c, what a device draws besides while it is on air.
@@ -190,7 +193,8 @@ class Energy(AbstractBudget):
     def use(self, plan: Plan) -> PerDevice:
         """Joules of one round in which a device takes part."""
         on_air_s = np.where(np.isfinite(plan.upload_s), plan.upload_s, 0.0)  # 0: out of reach
-        return (plan.power_w + self.circuit_w) * on_air_s + self.compute_j
+        compute_j = self.compute_j * (plan.work * plan.cpu**2)
+        return (plan.power_w + self.circuit_w) * on_air_s + compute_j
 
     def tariff(self, price: PerDevice) -> Tariff:
         """A joule has the price, and a second that of the circuit's joules."""

@@ -27,7 +27,7 @@ class PolicyOptions:
     start: str = "empty"  # of the power queues: "empty", or "budget" at the first gain
     scale_v: bool = False  # V = v * 100 / lam
     candidates: int | None = None  # devices that power-of-choice asks, that fedcs considers
-    deadline_s: float | None = None  # of fedcs and resource-blocks
+    deadline_s: float | None = None  # of fedcs, resource-blocks, fdma-energy, incomplete-work
     energy_j: float | None = None  # of an upload of resource-blocks
     sinr_db: float = 0.0  # below which sinr-* lose an upload
     cutoff: int = 50  # of fedau: an interval counts for no more rounds

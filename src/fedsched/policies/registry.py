@@ -19,6 +19,7 @@ from fedsched.policies.norm_based import ImportanceChannel, NormThreshold, Optim
 from fedsched.policies.options import PolicyOptions
 from fedsched.policies.system import System
 from fedsched.policies.uniform import Full, Uniform
+from fedsched.policies.whole_fleet import FdmaEnergy, IncompleteWork
 from fedsched.policies.wireless_rules import (
     AdaptiveSampling,
     BestChannel,
@@ -109,6 +110,20 @@ _OWN: dict[str, PolicyInfo] = {
         about="m blocks by assignment, with packet errors and limits on delay and energy",
         weights=_ARRIVED,
         reference="Chen et al. 2020, arXiv 1909.07972",
+    ),
+    "fdma-energy": PolicyInfo(
+        policy=FdmaEnergy,
+        about="everybody, on shares of the band, with the least energy within a deadline",
+        unbiased="yes",
+        weights="shares of the data",
+        reference="Yang, Chen, Saad, Hong, Shikh-Bahaei 2020, arXiv 1911.02417",
+    ),
+    "incomplete-work": PolicyInfo(
+        policy=IncompleteWork,
+        about="everybody, with the local steps that fit into a deadline",
+        unbiased="for small steps",
+        weights="shares of the data x steps planned / steps done",
+        reference="Ruan, Zhang, Liang, Joe-Wong 2021 (scheme C), arXiv 2006.06954",
     ),
     "sinr-random": PolicyInfo(
         policy=SinrThreshold,

@@ -29,6 +29,7 @@ class System:
         access: how a cohort shares the link.
         compute_s: seconds of computation a round, in the mean; one number for all, or one each.
         data_weight: p, each device's share of the data; equal shares if None.
+        steps: K, the local steps of a round.
     """
 
     link: AbstractLink
@@ -37,6 +38,7 @@ class System:
     access: AbstractAccess = TDMA()
     compute_s: float | PerDevice = field(default=0.0, compare=False)
     data_weight: PerDevice | None = field(default=None, compare=False)
+    steps: int = 10
 
     def __post_init__(self) -> None:
         positive_each("compute_s", self.compute_s, allow_zero=True)
@@ -110,9 +112,11 @@ class System:
 
     def round_s(self, plan: Plan, cohort: Cohort) -> float:
         """Seconds of a round, as the clock counts them."""
-        device, late_s = cohort.device, self.late_s
+        device, late_s, upload_s = cohort.device, self.late_s, plan.upload_s[cohort.device]
+        if isinstance(plan.pace, np.ndarray):
+            return self.access.uploads_s(upload_s, (self.compute_s * plan.pace)[device])
         ready_s = None if late_s is None else late_s[device]
-        return self.common_s + self.access.uploads_s(plan.upload_s[device], ready_s)
+        return self.common_s + self.access.uploads_s(upload_s, ready_s)
 
     def shares(self, devices: int) -> PerDevice:
         """Each device's share of the data: 1/N unless given."""

@@ -11,9 +11,9 @@ from fedsched.policies.base import AbstractPolicy, Need, PolicyState, nobody
 from fedsched.policies.designs import AbstractDesign, FullCensus
 from fedsched.policies.powers import AbstractPower, ExactPower
 from fedsched.policies.system import System, reachable_gains
-from fedsched.values import Decision, Observation
+from fedsched.values import Decision, Observation, PerDevice, Plan
 
-__all__ = ["Full", "Uniform"]
+__all__ = ["AbstractEqual", "Full", "Uniform"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,15 @@ class AbstractEqual(AbstractPolicy):
     @abstractmethod
     def sampling(self) -> AbstractDesign:
         """How cohorts are drawn."""
+
+    def planned(self, gain: PerDevice, power_w: PerDevice) -> Plan:
+        """What each device does at this power."""
+        return self.system.plan(gain, power_w)
+
+    def counted(self, plan: Plan, share: PerDevice) -> PerDevice:
+        """What an update counts for where q is 1: the share of the data."""
+        del plan
+        return share
 
     @property
     def _rule(self) -> AbstractPower:
@@ -61,15 +70,15 @@ class AbstractEqual(AbstractPolicy):
             equal = reachable.astype(np.float64)
             probability = q * equal
             draw_probability = None if omega is None else omega * equal
-            power_w = self._rule.allowed_w(offered_w, state, probability)
+            plan = self.planned(gain, self._rule.allowed_w(offered_w, state, probability))
             decision = Decision(
-                plan=self.system.plan(gain, power_w),
+                plan=plan,
                 probability=probability,
                 draw_probability=draw_probability,
                 cohort=self.sampling.draw(
                     probability,
                     draw_probability,
-                    self.system.shares(len(gain)),
+                    self.counted(plan, self.system.shares(len(gain))),
                     observed.luck.stream("sampling"),
                 ),
             )

@@ -179,6 +179,7 @@ def policy_of(scenario: Scenario, uplink: AbstractLink) -> AbstractPolicy:
         access=access_of(scenario, uplink),
         compute_s=scenario.uplink.computation.mean_s,
         data_weight=data_weight_of(scenario),
+        steps=scenario.training.steps,
     )
     return build_policy(
         policy_info(scenario.policy.kind),
