@@ -3,10 +3,11 @@
 `python -m benchmarks.access [--fleets K] [--settings S] [--out FILE]` takes K random fleets. `auto`
 and `lyapunov` schedule each one twice: as if devices took turns and computed alike, and by what is
 in force. Both are timed by the clock that is in force, at the same mean 1/q, which the price of a
-second is tuned for. It writes ``results/access.md``.
+second is tuned for. It writes ``results/access.md``, and goes on from its ledger if interrupted.
 """
 
 import argparse
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -115,21 +116,45 @@ SETTINGS = {
 }
 
 
+def measured(count, settings, ledger):
+    """The ratio of every policy, setting and fleet; those in the ledger are not measured again."""
+    lines = ledger.read_text().splitlines() if ledger.exists() else []
+    found = {tuple(key): ratio for key, ratio in map(json.loads, lines)}
+    for name, (access, own) in settings.items():
+        for number, fleet in enumerate(fleets(count)):
+            for make in POLICIES:
+                key = (make.__name__, name, number)
+                if key in found:
+                    continue
+                compute_s = fleet.compute_s if own else 0.0
+                found[key] = gain_of(make, fleet, access, compute_s)
+                print(*key, f"{fleet.name}: {found[key]:.3f}", flush=True)
+                with ledger.open("a") as file:
+                    file.write(json.dumps([key, found[key]]) + "\n")
+    return found
+
+
+def table(found, settings, count):
+    """A row for each policy and setting."""
+    for name in settings:
+        for make in POLICIES:
+            ratios = [found[make.__name__, name, number] for number in range(count)]
+            low, middle, high = np.quantile(ratios, [0.0, 0.5, 1.0])
+            below = sum(ratio < 1.0 for ratio in ratios)
+            policy = f"`{make.__name__}`"
+            yield f"| {name} | {policy} | {low:.3f} | {middle:.2f} | {high:.2f} | {below} |"
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--fleets", type=int, default=20)
     arguments.add_argument("--settings", type=int, default=len(SETTINGS), help="the first so many")
     arguments.add_argument("--out", type=Path, default=PLACE)
+    arguments.add_argument("--ledger", type=Path, default=Path("runs/access.jsonl"))
     given = arguments.parse_args()
     count, settings = given.fleets, dict(list(SETTINGS.items())[: given.settings])
-    found = {(make.__name__, name): [] for name in settings for make in POLICIES}
-    for number, fleet in enumerate(fleets(count)):
-        for name, (access, own) in settings.items():
-            compute_s = fleet.compute_s if own else 0.0
-            for make in POLICIES:
-                ratio = gain_of(make, fleet, access, compute_s)
-                found[make.__name__, name].append(ratio)
-        print(f"{number + 1} of {count}:", *(f"{v[-1]:.2f}" for v in found.values()), flush=True)
+    given.ledger.parent.mkdir(parents=True, exist_ok=True)
+    found = measured(count, settings, given.ledger)
     lines = [
         "# Priced by the access in force",
         "",
@@ -139,11 +164,8 @@ def main():
         "",
         "| in force | policy | least | median | most | fleets below 1 |",
         "|---|---|---|---|---|---|",
+        *table(found, settings, count),
     ]
-    for (policy, name), ratios in found.items():
-        low, middle, high = np.quantile(ratios, [0.0, 0.5, 1.0])
-        below = sum(ratio < 1.0 for ratio in ratios)
-        lines.append(f"| {name} | `{policy}` | {low:.3f} | {middle:.2f} | {high:.2f} | {below} |")
     given.out.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 

@@ -45,6 +45,7 @@ _UNITS: Mapping[str, Mapping[str, Size]] = MappingProxyType(
         "s": {"s": "1", "ms": "1e-3", "us": "1e-6", "min": "60", "h": "3600"},
         "j": {"J": "1", "mJ": "1e-3", "kJ": "1e3", "mWh": "3.6", "Wh": "3600"},
         "db": {"dB": "1"},
+        "dbm": {"dBm": "1", "dbm": "1"},
         "bits": {
             "bit": "1", "kbit": "1e3", "Mbit": "1e6", "Gbit": "1e9",
             "B": "8", "kB": "8e3", "MB": "8e6", "GB": "8e9",

@@ -10,6 +10,7 @@ import pytest
 
 from fedsched.errors import InputError
 from fedsched.runs.assembly import schedule_of
+from fedsched.runs.fleet import COLUMNS
 from fedsched.runs.scenario import scenario_from
 from fedsched.runs.scenario_file import load_scenario
 
@@ -88,14 +89,20 @@ BAD = {
     "budget_w\nnan\n": "budget_w must be a positive finite number, got nan",
     "budget_w\ninf\n": "budget_w must be a positive finite number, got inf",
     "budget_w,samples\n,5\n": "budget_w must be a positive finite number, got nothing",
-    "budget_w\nlots\n": "budget_w must be a positive finite number, got lots",
+    "budget_w\nlots\n": "device 0: budget_w must be a number, got 'lots'",
     "samples\n5.5\n": "samples must be a whole number of at least 1, got 5.5",
     "max_power_dbm\n200\n": "max_power_dbm must be a number from -60 to 60, got 200",
     "duty_cycle\n1.5\n": "duty_cycle must be a number above 0 to 1, got 1.5",
     "max_power_w,max_power_dbm\n1,30\n": "columns 'max_power_w' and 'max_power_dbm' say the same",
     "samples,samples\n1,2\n": "columns 'samples' and 'samples' say the same",
-    "samples,budget_w\n1\n": "device 1: it has 1 values and the header names 2 columns",
-    "samples;budget_w\n1;2\n": "column: 'samples;budget_w' is not known",
+    "samples,budget_w\n1\n": "row 1: it has 1 values and the header names 2 columns",
+    "samples;budget_w\n1;2\n": "its only column is 'samples;budget_w'; separate cells by commas",
+    "name\tbudget_w\nann\t2\n": "separate cells by commas",
+    "name,budget_w\nann,2 mX\n": "fleet.csv, ann: budget_w: '2 mX' has the unit 'mX', which is not",
+    "name,budget_w\nann,1_000\n": "unit '_000', which is not known",
+    "participation\ntrue\n": "device 0: participation must be a number, got 'true'",
+    "name,max_power_dbm,budget_w\nann,23,13\n": "ann: the budget is 13 W and the peak 0.199526 W",
+    "max_power_w,budget_w\n0.2,0.1\n0.2,20\n": "device 1: the budget is 20 W and the peak 0.2 W",
     "energy_j,battery_j\n1,2\n": "budgets.energy_j and budgets.battery_j limit the same",
 }
 
@@ -106,6 +113,37 @@ def test_a_bad_fleet_is_a_sentence(text, tmp_path):
     with pytest.raises(InputError) as raised:
         scenario(tmp_path / "fleet.csv")
     assert BAD[text] in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "value"),
+    [
+        ("max_power_w", "200 mW", 0.2),
+        ("max_power_dbm", "23 dBm", 0.19952623149688797),
+        ("duty_cycle", "1%", 0.01),
+        ("compute_s", "500 ms", 0.5),
+        ("battery_j", "2 Wh", 7200.0),
+        ("bytes_per_day", "10 MB", 1e7),
+    ],
+)
+def test_a_cell_may_carry_its_unit(column, cell, value, tmp_path):
+    (tmp_path / "fleet.csv").write_text(f"{column}\n{cell}\n")
+    section, _, field = COLUMNS[column].field.partition(".")
+    assert getattr(getattr(scenario(tmp_path / "fleet.csv"), section), field) == value
+
+
+@pytest.mark.parametrize("text", ["max_power_w\n200\n", "max_power_w\n0.2\n23\n"])
+def test_a_peak_that_no_device_with_the_preset_has_is_in_another_unit(text, tmp_path):
+    (tmp_path / "fleet.csv").write_text(text)
+    with pytest.raises(
+        InputError, match=r"uplink.max_power_w of device|uplink.max_power_w is 200 W"
+    ):
+        scenario(tmp_path / "fleet.csv", uplink={"preset": "lte"})
+    with pytest.raises(InputError, match=r"uplink.max_power_w is 23 W, 21 dB above the 0.199526 W"):
+        scenario_from({**RUN, "uplink": {"preset": "lte", "max_power_w": 23.0}})
+    with pytest.raises(InputError, match=r"33 dB below the 0.199526 W"):
+        scenario_from({**RUN, "uplink": {"preset": "lte", "max_power_w": 1e-4}})
+    assert scenario(tmp_path / "fleet.csv").uplink.preset is None  # another radio may have them
 
 
 def test_what_is_said_twice_or_does_not_fit_is_refused(tmp_path):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fedsched.archives import check_unpacked
 from fedsched.checks import positive_number
 from fedsched.errors import InputError, UnknownNameError, require
-from fedsched.quantities import dbm_to_w
+from fedsched.quantities import dbm_to_w, parse_number
 
 __all__ = [
     "COLUMNS",
@@ -40,6 +40,7 @@ _BUDGETS = (
     "energy_j", "energy_j_per_day", "battery_j", "airtime_s", "duty_cycle", "bytes",
     "bytes_per_day", "participation",
 )  # fmt: skip
+_MOST_OF_PEAK = 10.5  # as a mean power, which then binds no more: beyond, units are mixed up
 _DBM = (-60.0, 60.0)  # a nanowatt and a kilowatt: beyond, it is no power in dBm
 
 
@@ -106,8 +107,8 @@ def check_each(name: str, value: Each, *, allow_zero: bool = False) -> None:
         positive_number(name, number, allow_zero=allow_zero)
 
 
-def read_fleet(path: str | Path) -> tuple[dict[str, NDArray[np.float64]], int, str]:
-    """The columns of a fleet file, how many devices it has, and its checksum."""
+def read_fleet(path: str | Path) -> tuple[dict[str, NDArray[np.float64]], list[str], str]:
+    """The columns of a fleet file, what its devices are called, and its checksum."""
     file = Path(path)
     if file.suffix.lower() not in FLEET_SUFFIXES:
         raise InputError(
@@ -131,7 +132,7 @@ def read_fleet(path: str | Path) -> tuple[dict[str, NDArray[np.float64]], int, s
         for place, name in enumerate(names)
         if name != _NAME
     }
-    return columns, len(rows), hashlib.sha256(content).hexdigest()
+    return columns, labels, hashlib.sha256(content).hexdigest()
 
 
 def _csv(file: Path, content: bytes) -> tuple[list[str], list[list[Any]]]:
@@ -145,7 +146,7 @@ def _csv(file: Path, content: bytes) -> tuple[list[str], list[list[Any]]]:
     for number, line in enumerate(lines[1:], start=1):
         if len(line) != len(names):
             raise InputError(
-                f"fleet {file}, device {number}: it has {len(line)} values and the header names "
+                f"fleet {file}, row {number}: it has {len(line)} values and the header names "
                 f"{len(names)} columns; cells are separated by commas"
             )
     return names, [[cell.strip() or None for cell in line] for line in lines[1:]]
@@ -167,6 +168,11 @@ def _parquet(file: Path, content: bytes) -> tuple[list[str], list[list[Any]]]:
 def _check_names(file: Path, names: Sequence[str]) -> None:
     """Refuse columns that nobody knows, that come twice, or that mean the same."""
     filled: dict[str, str] = {}
+    if len(names) == 1 and any(each in names[0] for each in ";\t|"):
+        raise InputError(
+            f"fleet {file}: its only column is {names[0]!r}; separate cells by commas, with a "
+            "point in the number"
+        )
     for name in names:
         if name == _NAME and list(names).count(_NAME) == 1:
             continue
@@ -203,9 +209,9 @@ def _numbers(
     column, found = COLUMNS[name], np.empty(len(cells))
     for place, (cell, label) in enumerate(zip(cells, labels, strict=True)):
         try:
-            number = float("nan") if cell is None or isinstance(cell, bool) else float(cell)
-        except (TypeError, ValueError):
-            number = float("nan")
+            number = _number(name, cell)
+        except InputError as error:
+            raise InputError(f"fleet {file}, {label}: {error}") from None
         good = np.isfinite(number) and column.least <= number <= column.most
         good = good and (column.zero or number > column.least)
         if not good or (column.whole and number != int(number)):
@@ -215,6 +221,13 @@ def _numbers(
             )
         found[place] = number
     return found
+
+
+def _number(name: str, cell: Any) -> float:
+    """The number of a cell, which may carry a unit; NaN if there is none."""
+    if isinstance(cell, str):
+        return parse_number(name, cell)
+    return float(cell) if isinstance(cell, int | float) and not isinstance(cell, bool) else np.nan
 
 
 def _allowed(column: Column) -> str:
@@ -238,7 +251,8 @@ def with_fleet(table: Table) -> Table:
         or not isinstance(fleet.get("file"), str)
     ):
         return table
-    columns, devices, sha256 = read_fleet(fleet["file"])
+    columns, labels, sha256 = read_fleet(fleet["file"])
+    devices = len(labels)
     filled = {
         name: dict(section) if isinstance(section, Mapping) else section
         for name, section in table.items()
@@ -260,7 +274,28 @@ def with_fleet(table: Table) -> Table:
             f"channel.devices is {channel['devices']} and the fleet {fleet['file']} has {devices} "
             "devices; give a row for each device, or leave channel.devices out"
         )
+    _check_budgets(fleet["file"], columns, labels)
     return {**filled, "fleet": {"file": fleet["file"], "sha256": sha256}}
+
+
+def _check_budgets(
+    file: str, columns: Mapping[str, NDArray[np.float64]], labels: list[str]
+) -> None:
+    """Refuse mean powers far above the peak: one of the two is not in the unit of its column."""
+    watts: dict[str, NDArray[np.float64]] = {}
+    for name, numbers in columns.items():
+        watts[COLUMNS[name].field] = np.array([COLUMNS[name].convert(each, {}) for each in numbers])
+    mean_w, peak_w = watts.get("uplink.budget_w"), watts.get("uplink.max_power_w")
+    if mean_w is None or peak_w is None:
+        return
+    above = np.flatnonzero(mean_w > _MOST_OF_PEAK * peak_w)
+    if above.size:
+        device = above[0]
+        raise InputError(
+            f"fleet {file}, {labels[device]}: the budget is {mean_w[device]:g} W and the peak "
+            f"{peak_w[device]:g} W; columns in _w hold watts (a cell may say 200 mW), those in "
+            "_dbm decibels; a device without a budget has its peak as one"
+        )
 
 
 def _field_value(column: Column, numbers: NDArray[np.float64], scenario: Table) -> Any:
