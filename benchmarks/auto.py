@@ -1,17 +1,20 @@
 """How near `auto` comes to the best lambda, what it gains over the best uniform, and the budgets.
 
-`python -m benchmarks.auto [--every K]` schedules every K-th case of a grid of radios, fleets and
-computation times, and writes ``results/auto.md``. Time to a target is predicted as
+`python -m benchmarks.auto [--every K] [--of L] [--out FILE]` schedules every K-th radio of a grid,
+each with every L-th pair of kappa and computation time, and writes ``results/auto.md``. Schedules
+that FILE has are read, so that it may be stopped. Time to a target is predicted as
 (kappa + Q)(c + tau), from expected values, so that no luck of cohorts is in it.
 """
 
 import argparse
 import itertools
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.notes import Notes
 from fedsched.policies import Auto, AveragePower, System
 from fedsched.radio import make_channel
 from fedsched.randomness import Luck, stream
@@ -19,13 +22,56 @@ from fedsched.solve.uplink import PAPER_UPLINK
 from fedsched.values import Observation
 
 ROUNDS = 1200
-CHANNELS, NOISES, FLEETS = ("heterogeneous", "homogeneous", "pathloss"), (1.0, 1e3, 1e5), (20, 100)
-PEAKS, KAPPAS, UPLOADS = (10.0, 3162.0), (0.4, 1.8, 5.0), (0.1, 1.0, 10.0, 100.0)
-FACTORS = np.geomspace(0.25, 4.0, 9)  # of the lambda that auto ends with
+CHANNELS, NOISES, PEAKS = (
+    ("heterogeneous", "homogeneous", "pathloss"),
+    (1.0, 1e3, 1e5),
+    (10.0, 3162.0),
+)
+FLEETS, KAPPAS, UPLOADS = (20, 100, 1000), (0.4, 1.8, 5.0), (0.1, 1.0, 10.0, 100.0)
+RADIOS = list(itertools.product(CHANNELS, NOISES, PEAKS, FLEETS))
+GRID = 1.4  # from one fixed lambda to the next, the same grid for all cases of a radio
 PLACE = Path(__file__).parent / "results" / "auto.md"
 
 
+class Radio:
+    """One channel, noise, peak and fleet, with what is the same for all its cases."""
+
+    def __init__(self, channel, noise_w, peak_w, devices):
+        self.name, self.devices = f"{channel} {noise_w:g} {peak_w:g} {devices}", devices
+        self.link = replace(PAPER_UPLINK, noise_w=noise_w, max_power_w=peak_w)
+        self.gains = gains(channel, devices)
+        usual_w = np.full_like(self.gains, min(peak_w, 10.0))
+        self.upload_s = float(np.median(self.link.airtime_s(self.gains, usual_w)))
+
+    def play(self, compute_s=1.0, **options):
+        """Means of Q and tau, lambda in the end, and how much of their budgets devices used."""
+        system = System(link=self.link, budgets=(AveragePower(1.0),), compute_s=compute_s)
+        policy = Auto(system=system, **options)
+        state, spent = policy.init(self.devices), np.zeros(self.devices)
+        means, most, least = np.zeros(2), [], []
+        for t, gain in enumerate(self.gains):
+            decision, state = policy.decide(Observation(gain=gain, luck=Luck(1, t)), state)
+            q = decision.probability
+            means += np.array([(1.0 / q).mean(), (q * decision.plan.upload_s).sum()]) / ROUNDS
+            spent += decision.expected_power_w
+            most.append(spent.max() / (t + 1))
+            least.append(spent.min() / (t + 1))
+        uses = {"most 100": max(most[99:]), "most 1000": max(most[999:]), "least": min(least[999:])}
+        lam = policy.lam(state, self.devices)
+        return {"inverse": means[0], "airtime_s": means[1], "lam": lam, **uses}
+
+    def uniform(self):
+        """Q and tau of cohorts of any size (of a thousand, of 120), which spend the budget."""
+        found = []
+        for m in np.unique(np.geomspace(1, self.devices, 120).round()):
+            power_w = np.full_like(self.gains, min(self.link.max_power_w, self.devices / m))
+            airtime_s = self.link.airtime_s(self.gains, power_w).mean() * m
+            found.append((self.devices / m, float(airtime_s)))
+        return found
+
+
 def gains(kind, devices, rounds=ROUNDS, seed=1):
+    """The gains of all rounds."""
     channel = make_channel(kind, devices)
     state, rows = channel.init(stream(seed, "channel")), []
     for t in range(rounds):
@@ -34,81 +80,82 @@ def gains(kind, devices, rounds=ROUNDS, seed=1):
     return np.array(rows)
 
 
-def play(policy, table):
-    """Q and tau of every round, the mean use of every device after every round, and lambda."""
-    devices = table.shape[1]
-    state, rows, spent, uses = policy.init(devices), [], np.zeros(devices), []
-    for t, gain in enumerate(table):
-        decision, state = policy.decide(Observation(gain=gain, luck=Luck(1, t)), state)
-        q = decision.probability
-        rows.append(((1.0 / q).mean(), (q * decision.plan.upload_s).sum()))
-        spent += decision.expected_power_w
-        uses.append(spent / (t + 1))
-    inverse, airtime_s = np.array(rows).T
-    return inverse, airtime_s, np.array(uses), policy.lam(state, devices)
+def measure(radio, notes, kappa_n, uploads):
+    """One case: auto beside the grid of fixed lambdas and the cohorts of fixed size."""
+    kappa, compute_s = kappa_n * radio.devices, uploads * radio.upload_s
 
+    def time_of(inverse, airtime_s):
+        return (kappa + inverse) * (compute_s + airtime_s)
 
-def best_uniform(table, link, kappa, compute_s):
-    """The least predicted time of fixed cohorts of any size, which spend the budget exactly."""
-    devices = table.shape[1]
-    times = {}
-    for m in range(1, devices + 1):
-        power_w = np.full_like(table, min(link.max_power_w, devices / m))
-        airtime_s = m / devices * link.airtime_s(table, power_w).sum(axis=1).mean()
-        times[m] = (kappa + devices / m) * (compute_s + airtime_s)
-    return min(times.values())
+    own = notes.get(
+        f"{radio.name} kappa {kappa_n} uploads {uploads}", radio.play, compute_s, kappa=kappa
+    )
+    fixed = {}
 
+    def at(step):
+        """The predicted time with a fixed lambda; its schedule needs no kappa and no c."""
+        name = f"{radio.name} step {step}"
+        if step not in fixed:
+            found = notes.get(name, radio.play, fixed_lam=GRID**step)
+            fixed[step] = time_of(found["inverse"], found["airtime_s"])
+        return fixed[step]
 
-def measure(kind, noise, devices, peak, kappa_n, uploads):
-    table = gains(kind, devices)
-    link = replace(PAPER_UPLINK, noise_w=noise, max_power_w=peak)
-    one_s = float(np.median(link.airtime_s(table, np.full_like(table, min(peak, 10.0)))))
-    kappa, compute_s = kappa_n * devices, uploads * one_s
-    system = System(link=link, budgets=(AveragePower(1.0),), compute_s=compute_s)
-
-    def time_of(played):
-        return (kappa + played[0].mean()) * (compute_s + played[1].mean())
-
-    own = play(Auto(system=system, kappa=kappa), table)
-    fixed = [
-        time_of(play(Auto(system=system, kappa=kappa, fixed_lam=own[3] * factor), table))
-        for factor in FACTORS
-    ]
-    binds = own[2][-1].min() < 0.9  # the peak, or the floor on q, keeps some below their budget
+    step = math.floor(math.log(own["lam"], GRID))  # beside the lambda that auto ends with
+    way = 1 if at(step + 1) < at(step) else -1  # downhill
+    while at(step + way) < at(step):
+        step += way
+    uniform = min(time_of(*each) for each in notes.get(f"{radio.name} uniform", radio.uniform))
+    own_s = time_of(own["inverse"], own["airtime_s"])
+    binds = own["least"] < 0.9  # the peak, or the floor on q, keeps some below their budget
     return {
-        "to the best lambda": time_of(own) / min(fixed),
-        "to the best uniform": time_of(own) / best_uniform(table, link, kappa, compute_s),
-        "worst use from round 100": own[2][100:].max(),
-        "worst use from round 1,000": own[2][1000:].max(),
-        "least use from round 1,000": np.nan if binds else own[2][1000:].min(),
+        "to the best lambda": own_s / min(fixed.values()),
+        "to the best uniform": own_s / uniform,
+        "worst use from round 100": own["most 100"],
+        "worst use from round 1,000": own["most 1000"],
+        "least use from round 1,000": np.nan if binds else own["least"],
     }
 
 
-def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--every", type=int, default=1)
-    every = arguments.parse_args().every
-    cases = list(itertools.product(CHANNELS, NOISES, FLEETS, PEAKS, KAPPAS, UPLOADS))[::every]
-    rows = []
-    for number, case in enumerate(cases):
-        rows.append(measure(*case))
-        print(f"{number + 1} of {len(cases)}", end="\r", flush=True)
+def page(every, of, notes, watch=print):
+    """The table of every so many radios, with every so many of their cases, and its worst."""
+    rows, pairs = {}, list(itertools.product(KAPPAS, UPLOADS))
+    for place, radio in enumerate(RADIOS[::every]):
+        made = Radio(*radio)
+        for case in pairs[place % of :: of]:
+            rows[*radio, *case] = measure(made, notes, *case)
+        watch(f"{place + 1} of {len(RADIOS[::every])} radios", end="\r", flush=True)
     lines = [
         "# `auto` on many radios",
         "",
-        f"{len(cases)} cases, {ROUNDS} rounds each: `python -m benchmarks.auto --every {every}`.",
+        f"{len(rows)} cases, {ROUNDS} rounds each: "
+        f"`python -m benchmarks.auto --every {every} --of {of}`.",
+        "A case is channel, noise, peak, devices, κ/N, and computation in uploads.",
         "",
         "| predicted time of auto, and use of the budget | least | median | largest | worst case |",
         "|---|---|---|---|---|",
     ]
-    for name in rows[0]:
-        values = np.array([row[name] for row in rows])
-        at = int(np.nanargmin(values) if name.startswith("least") else np.nanargmax(values))
-        low, middle, high = np.nanquantile(values, [0.0, 0.5, 1.0])
-        where = ", ".join(str(each) for each in cases[at])
+    for name in next(iter(rows.values())):
+        values = {case: row[name] for case, row in rows.items() if not np.isnan(row[name])}
+        worst = (min if name.startswith("least") else max)(values, key=lambda case: values[case])
+        low, middle, high = np.quantile(list(values.values()), [0.0, 0.5, 1.0])
+        where = ", ".join(f"{each:g}" if each != worst[0] else each for each in worst)
         lines.append(f"| {name} | {low:.3f} | {middle:.3f} | {high:.3f} | {where} |")
-    PLACE.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(lines))
+    return "\n".join(lines) + "\n"
+
+
+def write(text):
+    """The page in its place, and back."""
+    PLACE.write_text(text, encoding="utf-8")
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--of", type=int, default=1)
+    parser.add_argument("--out", type=Path, help="a file of the schedules that were made")
+    arguments = parser.parse_args()
+    print(write(page(arguments.every, arguments.of, Notes(arguments.out))))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Kappa as `auto` learns it, beside the one that runs with different Q tell after the fact.
 
-`python -m benchmarks.auto_kappa --out DIR` (some fifteen minutes, one core; runs that are there are
+`python -m benchmarks.auto_kappa --out FILE` (some ten minutes, one core; runs that FILE has are
 read) trains a softmax regression on digits with cohorts of 10, 3 and 1 devices a round and
 fits rounds = R0 (1 + Q / kappa) to when they reach a test loss. It writes
 ``results/auto-kappa.md``.
@@ -8,95 +8,108 @@ fits rounds = R0 (1 + Q / kappa) to when they reach a test loss. It writes
 
 import argparse
 import itertools
+import math
 from pathlib import Path
 
 import numpy as np
 
-from fedsched.analysis.arrival import RunningMean, reach
-from fedsched.analysis.curves import Curve
-from fedsched.runs.experiment import run
+from benchmarks.notes import Notes
+from benchmarks.softmax import rounds_of
 
-DEVICES = 50
-SEEDS = (1, 2, 3)
-LOSSES = {"inf": (0.4, 0.3, 0.25, 0.2), 1.0: (0.4, 0.3, 0.25, 0.2)}  # by alpha
+DEVICES, SEEDS, LAST = 50, (1, 2, 3), 5  # measurements whose mean is to reach a loss
+LOSSES = (0.5, 0.4, 0.3, 0.25, 0.2)
+COMPUTE_S = (0.03, 3.0)  # 0.1 and 10 uploads
 COHORTS = {  # by 1/q, the same for all devices
-    5.0: {"kind": "uniform", "draws": 10, "design": "fixed-size"},
-    50 / 3: {"kind": "uniform", "draws": 3, "design": "fixed-size"},
-    50.0: {"kind": "uniform", "draws": 1, "design": "fixed-size"},
+    DEVICES / m: {"kind": "uniform", "draws": m, "design": "fixed-size"} for m in (10, 3, 1)
+}
+# Long updates arrive after some tens of rounds; short ones take some hundreds, as the law has it.
+UPDATES = {
+    "10 steps, batches of 32": {"rounds": 150, "eval_every": 1},
+    "1 step, batches of 4": {"rounds": 600, "eval_every": 5, "steps": 1, "batch_size": 4},
 }
 PLACE = Path(__file__).parent / "results" / "auto-kappa.md"
 
 
-def trained(folder, name, alpha, seed, policy, compute_s=0.0):
-    """The log of a run, which is trained if it is not there."""
-    scenario = {
-        "run": {"rounds": 600, "seed": seed, "eval_every": 1, "checkpoint_every": 600},
-        "channel": {"devices": DEVICES},
-        "uplink": {"bits": 17765696.0, "computation_s": compute_s},
-        "data": {"samples": 100, "alpha": alpha},
-        "training": {"model": "softmax", "learning_rate": 0.05},
-        "policy": policy,
-    }
-    return run(scenario, folder / f"{name}-{alpha}-{seed}")
+def followed(policy, alpha, seed, compute_s, training):
+    """Rounds of the measurements, the test losses, and kappa then."""
+    rows = [
+        (done.scheduled.round + 1, done.test_loss, done.scheduled.tuning.get("kappa", 0.0))
+        for done in rounds_of(policy, alpha=alpha, seed=seed, compute_s=compute_s, **training)
+        if not math.isnan(done.test_loss)
+    ]
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
-def arrival(log, loss):
-    """Rounds until the mean test loss of five rounds is at the level."""
-    value = log.column("test_loss")
-    rounds = np.arange(1.0, len(value) + 1)
-    curve = Curve(rounds=rounds, airtime_s=rounds, value=value)
-    found = reach(curve, loss, RunningMean(5), falls=True)
-    return np.nan if found is None else found.rounds
+def arrival(run, loss):
+    """The rounds amid the first measurements whose mean is at a loss, and kappa after them."""
+    rounds, losses, kappa = map(np.array, run)
+    means = np.convolve(losses, np.full(LAST, 1.0 / LAST), "valid")
+    found = np.flatnonzero(means <= loss)
+    if len(found) == 0:
+        return math.nan, math.nan
+    first = int(found[0])
+    return rounds[first : first + LAST].mean(), kappa[first + LAST - 1]
 
 
-def fitted(logs, loss):
-    """Kappa, and the rms of ln of the rounds about the law, over all runs that arrived."""
-    points = np.array([(q, arrival(log, loss)) for (q, _), log in logs.items()], dtype=np.float64)
-    points = points[np.isfinite(points[:, 1])]
-    best = None
-    for kappa in np.geomspace(5.0, 5e4, 400):  # least squares of ln R; R0 is a mean
-        left = np.log(points[:, 1]) - np.log1p(points[:, 0] / kappa)
-        rms = left.std()
-        best = min(best or (np.inf, 0.0), (rms, kappa))
-    return best[1], best[0], points[:, 1].mean()
+def fitted(points):
+    """Kappa, and the rms of ln of the rounds about the law; least squares, R0 being a mean."""
+    inverse, rounds = np.array(points).T
+    kappas = np.geomspace(5.0, 5e4, 800)
+    left = np.log(rounds)[:, None] - np.log1p(inverse[:, None] / kappas)
+    best = int(left.std(axis=0).argmin())
+    return float(kappas[best]), float(left.std(axis=0)[best])
+
+
+def rows(notes, alpha, name):
+    """A line of the table for each loss."""
+    training = UPDATES[name]
+
+    def run(policy, seed, compute_s=0.0):
+        key = f"{name} {alpha} {policy.get('draws', 'auto')} {compute_s} {seed}"
+        return notes.get(key, followed, policy, alpha, seed, compute_s, training)
+
+    others = {(q, seed): run(COHORTS[q], seed) for q, seed in itertools.product(COHORTS, SEEDS)}
+    own = [run({}, seed, compute_s) for compute_s, seed in itertools.product(COMPUTE_S, SEEDS)]
+    for loss in LOSSES:
+        at = {each: arrival(found, loss)[0] for each, found in others.items()}
+        at = {each: rounds for each, rounds in at.items() if not math.isnan(rounds)}
+        learnt = [kappa for rounds, kappa in (arrival(each, loss) for each in own) if rounds > 0]
+        if len(at) < len(others) or len(learnt) < len(own):
+            continue  # not all came so far
+        kappa, rms = fitted([(q, rounds) for (q, _), rounds in at.items()])
+        without = [  # a seed
+            fitted([(q, rounds) for (q, seed), rounds in at.items() if seed != left])[0]
+            for left in SEEDS
+        ]
+        mean = math.exp(np.mean(np.log(learnt)))
+        cells = [
+            name, str(alpha), str(loss), f"{np.mean(list(at.values())):.0f}",
+            f"{kappa:.0f} ({min(without):.0f} to {max(without):.0f})", f"{rms:.3f}",
+            f"{mean:.0f} ({min(learnt):.0f} to {max(learnt):.0f})", f"{mean / kappa:.2f}",
+        ]  # fmt: skip
+        yield f"| {' | '.join(cells)} |"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True)
-    folder = parser.parse_args().out
+    parser.add_argument("--out", type=Path, required=True, help="a file of the runs that were made")
+    notes = Notes(parser.parse_args().out)
     lines = [
         "# Kappa, learnt and fitted",
         "",
         f"Digits, softmax regression, {DEVICES} devices, {len(SEEDS)} seeds: `python -m "
-        "benchmarks.auto_kappa --out DIR`.",
-        "Learnt is what `auto` has when a run comes to the test loss, over the seeds and over "
-        "computation times of 0.1 and 10 uploads.",
+        "benchmarks.auto_kappa --out FILE`.",
+        "Fitted is the κ of runs with cohorts of 10, 3 and 1 devices (in brackets: with a seed "
+        "left out). Learnt is what `auto` has when a run comes to the test loss, the geometric "
+        "mean (and the least and the largest) over the seeds and over computation times of 0.1 "
+        "and 10 uploads.",
         "",
-        "| alpha | test loss | rounds | fitted κ | rms of ln rounds | learnt κ | learnt / fitted |",
-        "|---|---|---|---|---|---|---|",
+        "| updates | alpha | test loss | rounds | fitted κ | rms of ln rounds | learnt κ | learnt "
+        "/ fitted |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for alpha, losses in LOSSES.items():
-        logs = {
-            (q, seed): trained(folder, f"q{q:.0f}", alpha, seed, policy)
-            for (q, policy), seed in itertools.product(COHORTS.items(), SEEDS)
-        }
-        own = [
-            trained(folder, f"auto-{compute_s:g}", alpha, seed, {}, compute_s)
-            for compute_s, seed in itertools.product((0.03, 3.0), SEEDS)
-        ]
-        for loss in losses:
-            kappa, rms, rounds = fitted(logs, loss)
-            learnt = []
-            for log in own:
-                at = arrival(log, loss)
-                if np.isfinite(at):
-                    learnt.append(log.column("kappa")[int(at) - 1])
-            low, mean, high = np.min(learnt), np.exp(np.mean(np.log(learnt))), np.max(learnt)
-            lines.append(
-                f"| {alpha} | {loss} | {rounds:.0f} | {kappa:.0f} | {rms:.3f} | {mean:.0f} "
-                f"({low:.0f} to {high:.0f}) | {mean / kappa:.2f} |"
-            )
+    for name, alpha in itertools.product(UPDATES, ("inf", 1.0)):
+        lines += rows(notes, alpha, name)
     PLACE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))
 
