@@ -1,4 +1,4 @@
-"""What is fuzzed, besides the solver and Flower's messages: each target tries inputs and counts.
+"""What is fuzzed: each target tries inputs and counts.
 
 A target is a function of a random generator and a folder of its own, and gives the number of inputs
 it has tried. What is wrong may end in an error of fedsched, which is a sentence. Anything else that
@@ -10,6 +10,7 @@ import json
 import math
 import shutil
 import sys
+import tempfile
 import tomllib
 import warnings
 import zlib
@@ -18,6 +19,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from tests.flower.fuzz_messages import CASES, fuzz
+from tests.solve.fuzz import run as solve
 
 from fedsched.analysis.collect import collect_runs
 from fedsched.cli import main
@@ -325,7 +328,25 @@ def toml_texts(rng, folder):
     return 1
 
 
+# --- the rooms that have a fuzzing of their own --------------------------------------------------
+
+
+def solver(rng, folder):
+    """Problems of every kind, three solves each, some of them beside the slow twin."""
+    del folder
+    problems = 50
+    solve(problems, int(rng.integers(2**31)), twin_share=0.005)
+    return 3 * problems
+
+
+def messages(rng, folder):
+    """Replies of Flower's nodes that say anything."""
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        return fuzz(Path(place), int(rng.integers(len(CASES))), int(rng.integers(2**31)))
+
+
 TARGETS = {  # each with the inputs of a whole run
+    "solver": (solver, 450_000),
     "designs": (designs, 100_000),
     "policies": (policies, 60_000),
     "trace files": (trace_files, 30_000),
@@ -334,4 +355,5 @@ TARGETS = {  # each with the inputs of a whole run
     "texts of scenarios": (toml_texts, 20_000),
     "run folders": (run_folders, 3_000),
     "command lines": (command_lines, 4_000),
+    "messages of Flower": (messages, 30_000),
 }
