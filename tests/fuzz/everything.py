@@ -8,7 +8,6 @@ it again: ``--only NAME --seed S --piece P --case C``.
 """
 
 import argparse
-import json
 import logging
 import os
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from tests.fuzz.targets import TARGETS
+from tests.ledger import Ledger
 
 SLOWEST_S = 60.0
 PIECES = 100
@@ -50,35 +50,21 @@ def fuzz(name, inputs, seed, piece=0):
     return done, slowest_s
 
 
-def rows_of(ledger):
-    """What was tried before: target, seed, piece, inputs, longest seconds, and what went wrong."""
-    if ledger is None or not ledger.exists():
-        return []
-    return [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines()]
-
-
 def try_pieces(names, pieces, seed, ledger):
-    """The pieces of these targets, in turn, but for those that went well before; the rows of all."""
-    rows = [
-        row for row in rows_of(ledger)
-        if row["seed"] == seed and row["target"] in names and row["wrong"] is None
-    ]  # fmt: skip
-    done = {(row["target"], row["piece"]) for row in rows}
+    """The pieces of these targets, in turn, but for those that are done; what went wrong."""
+    wrong = []
     for piece in range(pieces):
         for name in names:
-            if (name, piece) in done:
+            if ledger.has(target=name, seed=seed, piece=piece):
                 continue
-            row = {"target": name, "seed": seed, "piece": piece, "wrong": None}
             try:
-                found = fuzz(name, max(1, TARGETS[name][1] // PIECES), seed, piece)
+                inputs, slowest_s = fuzz(name, max(1, TARGETS[name][1] // PIECES), seed, piece)
             except FuzzError as error:
-                found, row["wrong"] = (0, 0.0), str(error)
+                wrong.append(str(error))
                 print(error, flush=True)  # noqa: T201
-            rows.append(row | dict(zip(("inputs", "slowest_s"), found, strict=True)))
-            if ledger is not None:
-                with ledger.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(rows[-1]) + "\n")
-    return rows
+            else:
+                ledger.add(target=name, seed=seed, piece=piece, inputs=inputs, slowest_s=slowest_s)
+    return wrong
 
 
 def main():
@@ -97,15 +83,15 @@ def main():
             try_case(given.only, given.seed, given.piece, given.case, folder)
         return
     names = [given.only] if given.only else list(TARGETS)
-    rows = try_pieces(names, max(1, round(PIECES * given.share)), given.seed, given.ledger)
+    ledger = Ledger(given.ledger)
+    wrong = try_pieces(names, max(1, round(PIECES * given.share)), given.seed, ledger)
     inputs, slowest = Counter(), Counter()
-    for row in rows:
+    for row in ledger.rows:
         inputs[row["target"]] += row["inputs"]
         slowest[row["target"]] = max(slowest[row["target"]], row["slowest_s"])
     for name in names:
         print(f"{name}: {inputs[name]} inputs, the slowest {slowest[name]:.2f} s")  # noqa: T201
-    wrong = sum(row["wrong"] is not None for row in rows)
-    total = f"{inputs.total()} inputs: {wrong} did harm"
+    total = f"{inputs.total()} inputs: {len(wrong)} did harm"
     print(f"{total} (a traceback, more than {SLOWEST_S:.0f} s, or an answer out of bounds)")  # noqa: T201
     raise SystemExit(bool(wrong))
 
