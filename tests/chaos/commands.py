@@ -63,9 +63,9 @@ COMMANDS = (
     Command("data", ("data", "cifar10", "--from", "cifar.tar.gz", "--cache", "cache")),
     Command("compare", ("compare", "s.toml", "--policies", "uniform,lyapunov", "--out", "c")),
     Command("demo", ("demo", "--out", "demo")),
-    Command("advise --plot", ("advise", "s.toml", "--rounds", "1", "--plot", "trade.svg")),
     Command("a server of Flower", FLOWER),
     Command("a longer run of Flower", ("flower", "f", "6"), (FLOWER,)),
+    Command("advise --plot", ("advise", "s.toml", "--rounds", "1", "--plot", "trade.svg")),
 )  # fmt: skip
 IN_THIS_PROCESS = ("run", "compare", "demo")  # with one worker, which is the one that dies
 

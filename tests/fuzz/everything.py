@@ -19,7 +19,7 @@ import numpy as np
 from tests.fuzz.targets import TARGETS
 from tests.ledger import Ledger
 
-SLOWEST_S = 60.0
+SLOWEST_S = 60.0  # of computation: a machine that is busy with other things is no failure
 PIECES = 100
 
 
@@ -37,13 +37,13 @@ def fuzz(name, inputs, seed, piece=0):
     slowest_s, done, case = 0.0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         while done < inputs:
-            began, again = time.monotonic(), f"--seed {seed} --piece {piece} --case {case}"
+            began, again = time.process_time(), f"--seed {seed} --piece {piece} --case {case}"
             try:
                 done += try_case(name, seed, piece, case, folder)
             except Exception as error:
                 why = f"{name}: {type(error).__name__}: {str(error)[:2000]}"
                 raise FuzzError(f"{why}; again: --only {name!r} {again}") from error
-            took_s = time.monotonic() - began
+            took_s = time.process_time() - began
             if took_s > SLOWEST_S:
                 raise FuzzError(f"{name}: {took_s:.0f} s; again: --only {name!r} {again}")
             slowest_s, case = max(slowest_s, took_s), case + 1
