@@ -92,3 +92,9 @@ def test_a_unit_of_another_kind_is_refused(fedsched):
     code, _, err = fedsched("schedule", "--set", "uplink.noise_w=5MHz")
     assert code == 2
     assert "uplink.noise_w: '5MHz' has the unit 'MHz'" in err
+
+
+@pytest.mark.parametrize("words", [("pack", "."), ("init",)])
+def test_a_place_that_is_needed_and_not_named_is_asked_for(fedsched, words):
+    code, _, err = fedsched(*words)
+    assert code == 2 and "Missing option '-o' / '--out'" in err

@@ -66,6 +66,13 @@ def test_whole_numbers_for_floats_are_numbers():
     assert update.delta["net.0.bias"].tolist() == [0.75, 2.5]
 
 
+def test_a_signalling_nan_is_no_number_and_nothing_to_warn_of():
+    """A float64 whose conversion to float32 is an invalid operation."""
+    bias = np.array([0x7FF0000000000001, 0], np.uint64).view(np.float64)
+    with pytest.raises(UnusableError, match="finite"):
+        found({**MOVED, "net.0.bias": bias})
+
+
 def test_the_sum_is_that_of_the_formula_with_any_weights():
     a, b = (Update(delta={"x": np.array(v, np.float32)}) for v in ([1.0, 2.0], [10.0, -4.0]))
     model = {"x": np.array([0.5, 1.0], np.float32), "n": np.array(3)}

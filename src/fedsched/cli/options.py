@@ -76,9 +76,9 @@ def out_option(
     about: str, *, metavar: str = "DIR", default: str | None = None, required: bool = False
 ) -> Callable[[Command], Command]:
     """``--out``, or ``-o``: the folder or the file that the command writes."""
-    return click.option(
-        "-o", "--out", metavar=metavar, default=default, required=required, help=about
-    )
+    # Click 8.5 takes a default of None for a value that was given, required or not.
+    known: dict[str, Any] = {} if default is None else {"default": default}
+    return click.option("-o", "--out", metavar=metavar, required=required, help=about, **known)
 
 
 def workers_option(about: str = "Runs side by side.") -> Callable[[Command], Command]:

@@ -121,7 +121,7 @@ def _numbers_in(name: str, array: Array, x: NDArray[Any]) -> NDArray[Any]:
     if len(data) - stream.tell() != x.size * dtype.itemsize:
         raise UnusableError(f"array {name!r} has more or fewer bytes than its shape needs")
     flat = np.frombuffer(data, dtype, x.size, stream.tell()) if x.size else np.empty(0, dtype)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return flat.reshape(shape, order="F" if fortran else "C").astype(x.dtype, copy=False)
 
 
@@ -185,7 +185,7 @@ def moved(model: Arrays, weighted: Sequence[tuple[float, Update]]) -> Arrays:
             total[name] += weight * each.astype(np.float64)
         for name, each in update.statistics.items():
             total[name] += share * each.astype(np.float64)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return {
             name: total[name].astype(x.dtype) if name in total else x for name, x in model.items()
         }
