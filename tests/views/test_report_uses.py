@@ -110,7 +110,8 @@ def test_hue_is_m_dash_is_the_policy_and_auto_has_a_look_of_its_own(browser, pag
 
 
 CONTRASTS = """
-const canvas = document.createElement("canvas"), brush = canvas.getContext("2d", { willReadFrequently: true });
+const canvas = document.createElement("canvas");
+const brush = canvas.getContext("2d", { willReadFrequently: true });
 const rgba = (text) => {
   brush.clearRect(0, 0, 1, 1); brush.fillStyle = text; brush.fillRect(0, 0, 1, 1);
   const [r, g, b, a] = brush.getImageData(0, 0, 1, 1).data;
