@@ -7,7 +7,6 @@ answered in the browser from ``reach_steps``, which keep every digit; only what 
 import math
 import re
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,9 @@ from fedsched.analysis.collect import Collection, GoodRun
 from fedsched.analysis.curves import Curve, averaged, thinned
 from fedsched.analysis.groups import Group, baseline_of, group_runs, summary_rows
 from fedsched.analysis.speedup import student_975
+from fedsched.analysis.wall import on_the_wall, walls_s
 from fedsched.checks import number_within
 from fedsched.errors import RunLogError
-from fedsched.runs.runlog import RunLog
 from fedsched.views.figures import PALETTE
 from fedsched.views.looks import Look, looks, svg_dash
 
@@ -150,7 +149,7 @@ def _group(
         "omega": row["omega"],
         "budgets": row["budgets"],
         "best_accuracy": row["best_accuracy"],
-        **_on_the_wall(group),
+        **on_the_wall(group.logs),
         "budget_w": _number(uplink.get("budget_w")) if names else None,
         "power": {
             "names": names,
@@ -174,7 +173,7 @@ def _run(run: GoodRun, protocol: ArrivalProtocol) -> dict[str, Any]:
         "ended": _ended(run, steps),
         "steps": [
             *(each.tolist() for each in (steps.rounds, steps.airtime_s, steps.value)),
-            _walls(run.log, steps),
+            walls_s(run.log, steps.rounds),
         ],
         "accuracy": _drawn(run.accuracy),
         "loss": _drawn(run.loss),
@@ -191,43 +190,6 @@ def _ended(run: GoodRun, steps: Curve) -> str:
     if target is not None and (run.log.finished or (steps.value >= target).any()):
         return f"stopped at its target {target:g}"
     return f"unfinished, after {run.log.rounds} of {planned} rounds"
-
-
-def _measured(log: RunLog) -> Values | None:
-    """The seconds on the wall of each round; None of a run that is simulated."""
-    if not log.has("wall_s"):
-        return None
-    wall_s = log.column("wall_s")
-    return wall_s if len(wall_s) and np.isfinite(wall_s).all() else None
-
-
-def _walls(log: RunLog, steps: Curve) -> list[float] | None:
-    """The seconds on the wall until each step."""
-    wall_s = _measured(log)
-    if wall_s is None:
-        return None
-    return [float(each) for each in np.cumsum(wall_s)[steps.rounds.astype(np.int64) - 1]]
-
-
-def _on_the_wall(group: Group) -> dict[str, float | None]:
-    """Seconds of a round on the wall, and of its exchange: until the last reply came."""
-    walls = [_measured(log) for log in group.logs]
-    exchanges = [
-        [longest for took in log.lists("took_s") if (longest := _longest(took)) is not None]
-        for log in group.logs
-        if log.has("took_s")
-    ]
-    spoken = [fmean(each) for each in exchanges if each]
-    return {
-        "wall_s_per_round": None
-        if any(each is None for each in walls)
-        else fmean(float(each.mean()) for each in walls if each is not None),
-        "exchange_s_per_round": fmean(spoken) if len(spoken) == len(walls) else None,
-    }
-
-
-def _longest(took_s: Sequence[float]) -> float | None:
-    return max((each for each in took_s if math.isfinite(each)), default=None)
 
 
 def _drawn(curve: Curve) -> dict[str, list[list[float]] | None]:
