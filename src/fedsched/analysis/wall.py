@@ -25,7 +25,7 @@ def walls_s(log: RunLog, rounds: Values) -> list[float] | None:
 def on_the_wall(logs: Sequence[RunLog]) -> dict[str, float | None]:
     """Seconds of a round on the wall, and of its exchange: until the last reply came; means."""
     walls = [each for log in logs if (each := _measured(log)) is not None]
-    exchanges = [each for log in logs if (each := _exchange_s(log)) is not None]
+    exchanges = [it for log in logs if (it := _exchange_s(log)) is not None]
     return {
         "wall_s_per_round": fmean(float(each.mean()) for each in walls)
         if len(walls) == len(logs)
