@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(
-    r'^```(python|sh|text|\w+ title="[\w.]+")\n(.*?)^```', re.MULTILINE | re.DOTALL
-)
+BLOCK = re.compile(r'^```(python|sh|text|\w+ title="[\w.]+")\n(.*?)^```', re.MULTILINE | re.DOTALL)
 PAGES = ("units", "throughput", "budgets", "figures", "your-own")
 
 
