@@ -14,6 +14,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Iterable
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
@@ -66,7 +67,7 @@ class Instant(Grid):
     def pull_messages(self, message_ids) -> Iterable[Message]:
         return [self._waiting.pop(number) for number in message_ids]
 
-    def send_and_receive(self, messages, *, timeout=None) -> Iterable[Message]:
+    def send_and_receive(self, messages, **_) -> Iterable[Message]:
         return self.pull_messages(self.push_messages(messages))
 
     def get_nodes(self): ...
@@ -92,7 +93,7 @@ def cost_ms(make, nodes, rounds=7):
 
     made = make()
     made.start(grid, record(SMALL), num_rounds=rounds, timeout=60.0, evaluate_fn=note)
-    took = [1e3 * (b[0] - a[0] - (b[1] - a[1])) for a, b in zip(seen, seen[1:], strict=False)]
+    took = [1e3 * (b[0] - a[0] - (b[1] - a[1])) for a, b in pairwise(seen)]
     return median(took[2:])
 
 
@@ -145,7 +146,7 @@ def one_model(name, megabytes, nodes=4, rounds=4):
     made.start(grid, first, num_rounds=rounds, timeout=60.0, evaluate_fn=note)
     peak = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
-    took = [b[0] - a[0] - (b[1] - a[1]) for a, b in zip(seen, seen[1:], strict=False)]
+    took = [b[0] - a[0] - (b[1] - a[1]) for a, b in pairwise(seen)]
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     print(f"{median(took[1:]):.3f} {peak:.0f} {rss:.0f}")
 
