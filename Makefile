@@ -14,7 +14,7 @@ export CC := $(CURDIR)/$(BIN)/python -I -m ziglang cc
 ZIG := ziglang
 endif
 
-.PHONY: demo test quick coverage test-flower check browser docs site bench fuzz chaos sanitize wheel clean
+.PHONY: demo test quick coverage test-flower check browser docs site bench fuzz chaos supply sanitize wheel clean
 
 demo: $(STAMP)
 	$(BIN)/fedsched demo --out demo
@@ -57,14 +57,17 @@ site: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.run
 
-# More than a million inputs to everything that reads, some minutes.
+# More than a million inputs to everything that reads, some minutes. Stopped, it goes on later.
 fuzz: $(STAMP)
-	$(BIN)/python -m tests.fuzz.everything
+	$(BIN)/python -m tests.fuzz.everything --ledger $(VENV)/fuzz.jsonl
 
-# Death and errors at every file operation, kills at random, and Flower's processes killed.
+# Death and errors at every file operation, kills at random, and Flower's processes killed: an hour.
 chaos: $(STAMP)
-	$(BIN)/python -m tests.chaos.chaos
-	$(BIN)/pytest -n 0 -m deployment tests/flower -k killed
+	$(BIN)/python -m tests.chaos.chaos --ledger $(VENV)/chaos.jsonl
+
+# What `make` has installed, against the checksums of requirements.lock.
+supply: $(STAMP)
+	$(BIN)/python -m supply verify $(VENV)/installed.json
 
 sanitize: $(STAMP)
 	sh tests/solve/sanitize.sh $(BIN)/python
@@ -80,5 +83,6 @@ $(STAMP): pyproject.toml constraints.txt hatch_build.py $(KERNEL)
 	$(PYTHON) -m venv $(VENV)
 	$(if $(ZIG),$(BIN)/pip install --quiet --constraint constraints.txt $(ZIG))
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --report $(VENV)/installed.json \
+	  --editable '.[dev]'
 	touch $(STAMP)
