@@ -26,6 +26,7 @@ from fedsched.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += sorted((ROOT / "results").rglob("*.md"))
 
 _TABLE = r"^\*\*(?P<title>[^*\n]+)\*\*\n\n(?P<rows>(?:\|.*\n)+)"
 _PART = re.compile(rf"^```.*\n(?:.*\n)*?```\n|{_TABLE}", re.MULTILINE)

@@ -14,9 +14,9 @@ from fedsched.errors import InputError
 from fedsched.runs.scenario import Scenario
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TABLES = runpy.run_path(str(ROOT / "docs" / "tables.py"))
+PAGES = TABLES["PAGES"]
 # What people who script import from; all else is the package's own business.
 ROOMS = {
     f"fedsched.{room}" for room in ("policies", "radio", "learning", "analysis", "theory", "flower")

@@ -24,6 +24,10 @@ class Roles(Extension):
         if obj.docstring is not None:
             obj.docstring.value = rewritten(obj.docstring.value)
 
+    def on_package(self, *, pkg: Object, **kwargs: Any) -> None:
+        """The package itself counts as no object."""
+        self.on_object(obj=pkg, **kwargs)
+
 
 def rewritten(text: str) -> str:
     """A docstring without roles.

@@ -1,6 +1,7 @@
 """Shows notebooks as pages: their cells and the outputs that are kept in them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ def on_files(files: Files, config: Any) -> Files:
 def page_of(path: Path) -> str:
     """A notebook in Markdown."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
-    return "\n\n".join(_cell(each) for each in notebook["cells"]) + "\n"
+    text = "\n\n".join(_cell(each) for each in notebook["cells"]) + "\n"
+    return re.sub(r"\]\(([\w-]+)\.ipynb\)", r"](\1.md)", text)
 
 
 def _cell(cell: dict[str, Any]) -> str:

@@ -54,6 +54,8 @@ def _mended(link: re.Match[str], page: Page, files: Files) -> str:
     there = posixpath.normpath(posixpath.join(here, link[3])).removeprefix("docs/")
     if there == "README.md":
         there = "index.md"
+    if there.endswith(".ipynb"):
+        there = there.replace(".ipynb", ".md")
     if files.get_file_from_path(there) is None:
         if (ROOT / there).exists() or (ROOT / "docs" / there).exists():
             return link[2]

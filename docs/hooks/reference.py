@@ -98,24 +98,32 @@ def _escaped(text: str) -> str:
 
 
 def _policies() -> str:
-    rows = []
+    rows, parts = [], []
     for name in policy_names():
         info = policy_info(name)
         needs = ", ".join(need.value for need in Need if need in info.needs) or "nothing"
         options = ", ".join(f"`{each}`" for each in sorted(info.reads)) or "none"
-        cells = [f"`{name}`", info.about, needs, info.unbiased, info.weights, info.power, options]
-        rows.append("| " + " | ".join(_cell(each) for each in [*cells, info.reference]) + " |")
-    head = ["policy", "what it does", "reads", "unbiased", "weights", "power", "options", "from"]
+        rows.append(f"| [`{name}`](#{name}) | {_cell(info.about)} | {needs} | {info.unbiased} |")
+        said = {
+            "reads": needs,
+            "unbiased": info.unbiased,
+            "weights": info.weights,
+            "power": info.power,
+            "options": options,
+            "from": info.reference,
+        }
+        lines = [f"- **{key}**: {value}" for key, value in said.items() if value]
+        parts += [f"## {name}\n", f"{info.about[0].upper()}{info.about[1:]}.\n", *lines, ""]
     return "\n".join(
         [
             "# Policies\n",
             "Made from the code: what `fedsched policies` says, with the options of each in",
-            "[`[policy]`](../scenarios.md#policy). [Policies, compared](../policies.md) says which",
-            "to take.\n",
-            "| " + " | ".join(head) + " |",
-            "|" + "---|" * len(head),
+            "[`[policy]`](../scenarios.md#policy). [Which policy](../policies.md) compares them.\n",
+            "| policy | what it does | reads | unbiased |",
+            "|---|---|---|---|",
             *rows,
             "",
+            *parts,
         ]
     )
 

@@ -345,6 +345,6 @@ def train_round(
         test_loss=math.nan if evaluation is None else evaluation.loss,
         worst_power_w=float(memory["spent_w"].max()) / current.round,
         omega=notes.omega(kept),
-        worst_use=tuple(use.share for use in uses(memory, air.budgets)),
+        uses=uses(memory, air.budgets),
     )
     return trained, replace(current, policy=policy_state, memory=memory)

@@ -28,6 +28,7 @@ __all__ = [
     "ScheduledRound",
     "Sizes",
     "TrainedRound",
+    "Use",
     "spread",
 ]
 
@@ -261,6 +262,30 @@ class ScheduledRound:
         return self.decision.wait_s + self.feedback_s + self.uploads_s
 
 
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """How the worst device stands with one budget."""
+
+    name: str
+    unit: str
+    per: str  # "round" or "second"
+    limit: float  # of the worst device
+    mean: float  # what it used, as the limit counts it
+    device: int
+
+    @property
+    def share(self) -> float:
+        """What was used of the limit: above 1 the budget is not kept."""
+        return self.mean / self.limit
+
+    def as_dict(self) -> dict[str, str | float]:
+        """Plain values, as tables and manifests have them."""
+        return {
+            "name": self.name, "unit": self.unit, "per": self.per, "limit": self.limit,
+            "worst_use": self.share, "worst_device": self.device,
+        }  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainedRound:
     """One round of training: its schedule, and what the model made of it."""
@@ -273,8 +298,7 @@ class TrainedRound:
     test_loss: float
     worst_power_w: float = float("nan")  # largest average of P q so far of any device
     omega: float = float("nan")  # mean over the cohort of what compression adds; NaN without it
-    # Of each budget, what the worst device has used so far of what it was allowed.
-    worst_use: tuple[float, ...] = ()
+    uses: tuple[Use, ...] = ()  # of each budget so far, by the device that is worst off
     wall_s: float = float("nan")  # that the round took on the wall; NaN where it is simulated
     # What each member took from message to reply, where that was measured.
     took_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))

@@ -1,4 +1,7 @@
-"""Pages that are walked through: their Python and their commands run in order, in one folder."""
+"""Pages that are walked through: their Python and their commands run in order, in one folder.
+
+A block with a title is a file that the reader saves under that name.
+"""
 
 import re
 import shlex
@@ -7,8 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGES = ("units", "throughput", "budgets", "figures")
+BLOCK = re.compile(r'^```(python|sh|text|\w+ title="[\w.]+")\n(.*?)^```', re.MULTILINE | re.DOTALL)
+PAGES = ("units", "throughput", "budgets", "figures", "your-own")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -19,7 +22,9 @@ def test_what_a_page_shows_is_what_happens(fedsched, page, tmp_path, monkeypatch
     assert sum(kind == "sh" for kind, _ in blocks) > 2
     seen = ""
     for (kind, text), following in zip(blocks, [*blocks[1:], ("", "")], strict=True):
-        if kind == "python":
+        if " title=" in kind:
+            Path(kind.split('"')[1]).write_text(text, encoding="utf-8")
+        elif kind == "python":
             exec(compile(text, page, "exec"), namespace)
         elif kind == "sh":
             expected = 2 if following[0] == "text" and following[1].startswith("fedsched:") else 0

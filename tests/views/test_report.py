@@ -32,7 +32,7 @@ def data_of(page):
 
 def answer(run, target):
     """What the browser answers: the first step at or above the target."""
-    rounds, airtime_s, value = run["steps"]
+    rounds, airtime_s, value, _ = run["steps"]
     for place, each in enumerate(value):
         if each >= target:
             return Reach(airtime_s=airtime_s[place], rounds=rounds[place])

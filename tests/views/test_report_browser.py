@@ -1,170 +1,19 @@
-"""The report in a real browser: its sliders are moved, and its numbers are the analysis's.
+"""The report in a real browser: its sliders are moved, and its numbers are the analysis's."""
 
-Chromium is driven by its own driver over HTTP on loopback; nothing else is reached.
-"""
-
-import contextlib
 import itertools
-import json
 import math
-import os
 import re
-import shutil
-import signal
-import subprocess
-import time
-import urllib.error
-import urllib.request
 
 import pytest
 from tests.runs.report_runs import KINDS, manifest, table, write_grid, write_run
+from tests.views.browser import needs_browser
 
 from fedsched.analysis.collect import collect_runs
 from fedsched.analysis.envelope import lower_envelope
 from fedsched.analysis.groups import group_runs, mean_reach, summary_rows
 from fedsched.views.report import write_report
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-DRIVER = shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        CHROMIUM is None or DRIVER is None,
-        reason="needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)",
-    ),
-]
-
-KEYS = {"Home": "\ue011", "End": "\ue010", "Right": "\ue014", "Left": "\ue012", "Up": "\ue00e"}
-ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # how the protocol names an element
-OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-class Browser:
-    """A session of the browser, spoken to in the WebDriver protocol."""
-
-    def __init__(self, base, session):
-        self.base, self.path = base, f"/session/{session}"
-
-    def call(self, method, path, body=None):
-        return call(self.base, method, self.path + path, body)
-
-    def open(self, url):
-        self.call("POST", "/url", {"url": "about:blank"})  # else a new hash alone loads nothing
-        self.call("POST", "/url", {"url": url})
-
-    def run(self, script, *arguments):
-        return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
-
-    def settle(self):
-        """Wait until the page has drawn what was asked for."""
-        script = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
-        self.call("POST", "/execute/async", {"script": script, "args": []})
-
-    def find(self, selector):
-        return self.call("POST", "/element", {"using": "css selector", "value": selector})[ELEMENT]
-
-    def click(self, selector):
-        # The driver scrolls no further than it must, which may be below the bar that stays on top.
-        self.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
-        self.call("POST", f"/element/{self.find(selector)}/click", {})
-        self.settle()
-
-    def keys(self, selector, *names):
-        text = "".join(KEYS.get(name, name) for name in names)
-        self.call("POST", f"/element/{self.find(selector)}/value", {"text": text})
-        self.settle()
-
-    def drag(self, selector, *places):
-        """Press the mouse within an element and drag it; places are shares of its width."""
-        width = self.run("return document.querySelector(arguments[0]).offsetWidth", selector)
-        origin = {ELEMENT: self.find(selector)}
-        moves = [
-            {"type": "pointerMove", "origin": origin, "duration": 20, "y": 0,
-             "x": round(width * (place - 0.5))}
-            for place in places
-        ]  # fmt: skip
-        press, lift = {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}
-        steps = [moves[0], press, *moves[1:], lift]
-        source = {"type": "pointer", "id": "mouse", "actions": steps}
-        self.call("POST", "/actions", {"actions": [source]})
-        self.settle()
-
-    def point(self, selector, place):
-        """Move the mouse over an element."""
-        width = self.run("return document.querySelector(arguments[0]).offsetWidth", selector)
-        move = {"type": "pointerMove", "origin": {ELEMENT: self.find(selector)}, "duration": 0,
-                "x": round(width * (place - 0.5)), "y": 0}  # fmt: skip
-        source = {"type": "pointer", "id": "mouse", "actions": [move]}
-        self.call("POST", "/actions", {"actions": [source]})
-
-    def devtools(self, command, **parameters):
-        self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
-
-    def complaints(self):
-        return [each["message"] for each in self.call("POST", "/se/log", {"type": "browser"})]
-
-
-def call(base, method, path, body=None):
-    content = None if body is None else json.dumps(body).encode()
-    header = {"Content-Type": "application/json"}
-    request = urllib.request.Request(base + path, data=content, headers=header, method=method)
-    try:
-        with OPENER.open(request, timeout=60) as response:
-            return json.load(response)["value"]
-    except urllib.error.HTTPError as error:
-        with error:
-            raise AssertionError(json.load(error)["value"]["message"]) from None
-
-
-def port_of(log):
-    for _ in range(300):
-        if found := re.search(r"started successfully on port (\d+)", log.read_text()):
-            return int(found[1])
-        time.sleep(0.1)
-    raise AssertionError(f"chromedriver did not start: {log.read_text()}")
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory):
-    place = tmp_path_factory.mktemp("browser")
-    log = place / "driver.log"
-    with log.open("w") as output:
-        driver = subprocess.Popen(
-            [DRIVER, "--port=0"], stdout=output, stderr=output, start_new_session=True
-        )
-    try:
-        base = f"http://127.0.0.1:{port_of(log)}"
-        flags = [
-            "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-            "--disable-background-networking", "--disable-component-update", "--no-first-run",
-            "--no-default-browser-check", "--host-resolver-rules=MAP * ~NOTFOUND",
-            f"--user-data-dir={place / 'profile'}",
-        ]  # fmt: skip
-        options = {"binary": CHROMIUM, "args": flags}
-        wanted = {
-            "browserName": "chrome", "goog:chromeOptions": options,
-            "goog:loggingPrefs": {"browser": "ALL"},
-            "timeouts": {"script": 20_000, "pageLoad": 30_000},
-        }  # fmt: skip
-        made = call(base, "POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
-        browser = Browser(base, made["sessionId"])
-        yield browser
-        browser.call("DELETE", "")
-    finally:
-        # The driver leads a group of its own, so the browser it started ends with it.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait(timeout=20)
-
-
-@pytest.fixture
-def browser(session):
-    session.devtools("Emulation.clearDeviceMetricsOverride")
-    session.devtools("Emulation.setEmulatedMedia", features=[])
-    session.complaints()
-    yield session
-    assert session.complaints() == []
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
@@ -254,10 +103,12 @@ def test_a_link_opens_the_page_at_its_settings_with_the_numbers_of_the_analysis(
     browser.open(url)
     assert settings(browser) == (0.0, 0.9)
     rows, _ = check_numbers(browser, groups)
-    best = max((row for row in rows if row["speedup"]), key=lambda row: row["speedup"])
+    best = min(rows, key=lambda row: row["seconds_to_target"])
     headline = browser.run("return document.getElementById('headline').textContent")
-    assert headline.startswith("lyapunov reaches 0.9 in ") and "(m\u202f=\u202f10)" in headline
-    assert f"{best['speedup']:.2f} times sooner" in headline
+    headline = headline.replace("\u202f", "")
+    assert headline.startswith(f"lyapunov m=1 reaches 0.9 in {best['seconds_to_target']:.2f} s")
+    assert f", the best uniform, uniform m=1, in {rows[2]['seconds_to_target']:.2f} s" in headline
+    assert headline.endswith(f": {best['speedup']:.2f} times sooner.")
     for c, target in ((2, 0.85), (0.37, 0.5), (250, 0.93)):
         browser.open(f"{url}#c={c}&target={target}")
         assert settings(browser) == (c, target)
@@ -410,15 +261,19 @@ def test_hostile_names_are_shown_and_never_run(browser, tmp_path):
     )
 
 
-def test_more_series_than_colours_are_told_apart_by_dashes(browser, tmp_path):
+LOOKS = """
+return [...document.querySelectorAll("#accuracy [data-series]")].map((line) =>
+  [line.style.stroke, line.getAttribute("stroke-dasharray"), line.dataset.marker].join(" "));
+"""
+
+
+def test_more_series_than_colours_are_told_apart_by_markers(browser, tmp_path):
     for draws in range(1, 10):
         write_run(tmp_path / str(draws), manifest("lyapunov", draws), table(seed=draws))
     browser.open(write_report([tmp_path], tmp_path / "report.html").path.as_uri())
-    looks = browser.run("""
-      return [...document.querySelectorAll("#accuracy [data-series]")].map(
-        (line) => `${line.style.stroke} ${line.getAttribute("stroke-dasharray")}`);""")
+    looks = browser.run(LOOKS)
     assert len(looks) == len(set(looks)) == len(range(1, 10))
-    assert {look.split(" ", 1)[0] for look in looks} == {f"var(--s{k})" for k in range(7)}
+    assert browser.run("return document.querySelectorAll('#accuracy path.mark').length") > 0
 
 
 def test_rivals_in_one_setting_share_a_colour_and_a_policy_shares_a_dash(browser, tmp_path):
@@ -461,8 +316,6 @@ def environments(tmp_path_factory):
 def test_one_environment_is_compared_at_a_time(browser, environments):
     url, groups = environments
     browser.open(url)
-    look = """return [...document.querySelectorAll("#accuracy [data-series]")].map((line) =>
-      `${line.style.stroke} ${line.getAttribute("stroke-dasharray")}`);"""
     inside = {
         "homogeneous": ["lyapunov", "pow-d", "uniform"],
         "heterogeneous": ["lyapunov", "uniform"],
@@ -470,11 +323,11 @@ def test_one_environment_is_compared_at_a_time(browser, environments):
     own = {name: [g for g in groups if g.environment == name] for name in inside}
     # It opens where most configurations are, whatever comes first.
     check_environment(browser, own["homogeneous"], inside["homogeneous"])
-    colours = browser.run(look)
+    colours = browser.run(LOOKS)
     browser.click("#legend button")
     browser.keys("#environment", "heterogeneous")
     check_environment(browser, own["heterogeneous"], inside["heterogeneous"])
-    assert browser.run(look) == [colours[0], colours[2]]
+    assert browser.run(LOOKS) == [colours[0], colours[2]]
     browser.open(f"{url}#environment=1&target=0.8")
     check_environment(browser, own["homogeneous"], inside["homogeneous"])
     browser.open(f"{url}#environment=all&target=0.8")
@@ -482,7 +335,7 @@ def test_one_environment_is_compared_at_a_time(browser, environments):
         "lyapunov heterogeneous", "lyapunov homogeneous", "pow-d homogeneous",
         "uniform heterogeneous", "uniform homogeneous",
     ])  # fmt: skip
-    assert len(set(browser.run(look))) == len(groups)
+    assert len(set(browser.run(LOOKS))) == len(groups)
     browser.open(f"{url}#environment=length&target=0.8")
     check_environment(browser, own["homogeneous"], inside["homogeneous"])
 
@@ -507,5 +360,5 @@ def test_a_single_run_has_a_page_too(browser, tmp_path):
     write_run(tmp_path / "a", manifest(kind, draws), table(airtime_s=airtime_s), finished=False)
     browser.open(write_report([tmp_path], tmp_path / "report.html").path.as_uri())
     headline = browser.run("return document.getElementById('headline').textContent")
-    assert re.fullmatch(r"lyapunov reaches 0\.\d+: in [\d.]+ s\.", headline)
+    assert re.fullmatch(r"lyapunov reaches 0\.\d+ in [\d.]+ s\.", headline)
     assert "unfinished" in browser.run("return document.querySelector('#scenarios').textContent")

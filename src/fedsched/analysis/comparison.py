@@ -72,16 +72,25 @@ def mean_omega(logs: Sequence[RunLog]) -> float | None:
 
 
 def budget_uses(logs: Sequence[RunLog]) -> list[dict[str, Any]]:
-    """Every budget with the share of its limit that the worst device of any log used."""
+    """Every budget with the share of its limit that the worst device of any log used.
+
+    Logs of earlier versions do not say which device that was, and then it is None.
+    """
     worst: dict[str, dict[str, Any]] = {}
     for log in logs:
         declared = log.manifest.get("budgets", [])
-        shares = log.lists("worst_use")[-1] if declared and log.has("worst_use") else []
-        for budget, share in zip(declared, shares, strict=False):
-            before = worst.get(budget["name"], {"worst_use": -1.0})
-            if share > before["worst_use"]:
-                worst[budget["name"]] = {**budget, "worst_use": share}
+        shares = _last(log, "worst_use")
+        devices = _last(log, "worst_device") or [None] * len(shares)
+        limits = _last(log, "worst_limit") or [budget["limit"] for budget in declared]
+        for budget, share, device, limit in zip(declared, shares, devices, limits, strict=False):
+            if share > worst.get(budget["name"], {"worst_use": -1.0})["worst_use"]:
+                used = {"limit": limit, "worst_use": share, "worst_device": device}
+                worst[budget["name"]] = {**budget, **used}
     return list(worst.values())
+
+
+def _last(log: RunLog, name: str) -> list[Any]:
+    return log.table[name][-1].as_py() if log.has(name) else []
 
 
 def _known(value: float) -> float | None:

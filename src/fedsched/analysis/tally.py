@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.policies.budgets import AbstractBudget
-from fedsched.policies.ledger import Use, entered, first_entries, uses
-from fedsched.values import PerDevice, ScheduledRound
+from fedsched.policies.ledger import entered, first_entries, uses
+from fedsched.values import PerDevice, ScheduledRound, Use
 
 __all__ = ["ScheduleSummary", "ScheduleTally"]
 

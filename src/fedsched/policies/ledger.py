@@ -4,42 +4,17 @@ It is kept by the loop and not by policies, so it holds for all of them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.policies.budgets import AbstractBudget
-from fedsched.values import ScheduledRound
+from fedsched.values import ScheduledRound, Use
 
-__all__ = ["Use", "entered", "first_entries", "uses"]
+__all__ = ["entered", "first_entries", "uses"]
 
 Entries = Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Use:
-    """How the worst device stands with one budget."""
-
-    name: str
-    unit: str
-    per: str  # "round" or "second"
-    limit: float  # of the worst device
-    mean: float  # what it used, as the limit counts it
-    device: int
-
-    @property
-    def share(self) -> float:
-        """What was used of the limit: above 1 the budget is not kept."""
-        return self.mean / self.limit
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, as tables and manifests have them."""
-        return {
-            "name": self.name, "unit": self.unit, "per": self.per, "limit": self.limit,
-            "worst_use": self.share, "worst_device": self.device,
-        }  # fmt: skip
 
 
 def first_entries(budgets: Sequence[AbstractBudget], devices: int) -> dict[str, NDArray[Any]]:

@@ -85,7 +85,7 @@ def replay(
                 test_loss=row["test_loss"],
                 worst_power_w=float(spent_w.max()) / state.round,
                 omega=row.get("omega", math.nan),
-                worst_use=tuple(use.share for use in uses(entries, air.budgets)),
+                uses=uses(entries, air.budgets),
             ),
             scheduled.airtime_s,
         )

@@ -12,7 +12,7 @@ from typing import Any
 from fedsched.analysis.groups import Group
 from fedsched.views.figures import PALETTE
 
-__all__ = ["Look", "hues", "looks"]
+__all__ = ["Look", "hues", "looks", "svg_dash"]
 
 _NO_DRAWS = PALETTE[-1]  # of a policy that chooses for itself how many take part
 _FIRST = {1: PALETTE[0], 5: PALETTE[1], 10: PALETTE[2]}  # the paper's m have the same hue always
@@ -29,9 +29,15 @@ _PALEST = 0.6  # share of white in the shade of the least lambda
 class Look:
     """How a configuration is drawn."""
 
-    color: str
+    hue: str
+    white: float  # share of white in it
     dash: Any
     marker: str = ""
+
+    @property
+    def color(self) -> str:
+        """The hue in its shade."""
+        return shade(self.hue, self.white)
 
     def line(self) -> dict[str, Any]:
         """Arguments of a line; a few markers on it suffice."""
@@ -54,10 +60,10 @@ def looks(named: Mapping[str, Group]) -> dict[str, Look]:
         hue = by_draws[group.fields.get("policy.draws")]
         lam = _lam(group)
         rank = 1.0 if lam is None or len(lams) < 2 else lams.index(lam) / (len(lams) - 1)
-        drawn = shade(hue, _PALEST * (1.0 - rank)), dashes[_kind(group)]
+        drawn = hue, _PALEST * (1.0 - rank), dashes[_kind(group)]
         marker = _MARKERS[taken[drawn] % len(_MARKERS)]
         taken[drawn] += 1
-        found[name] = Look(color=drawn[0], dash=drawn[1], marker=marker)
+        found[name] = Look(hue=hue, white=drawn[1], dash=drawn[2], marker=marker)
     return found
 
 
@@ -83,6 +89,18 @@ def shade(color: str, white: float) -> str:
     """
     parts = [int(color[place : place + 2], 16) for place in (1, 3, 5)]
     return "#" + "".join(f"{round(part + white * (255 - part)):02x}" for part in parts)
+
+
+def svg_dash(dash: Any) -> str:
+    """A dash as SVG writes it, for lines two pixels wide; "" is solid.
+
+    Example:
+        >>> svg_dash("--"), svg_dash((0, (6, 1, 1, 1)))
+        ('8 4', '12 2 2 2')
+    """
+    if isinstance(dash, str):
+        return {"-": "", "--": "8 4", "-.": "10 3 2 3", ":": "2 3.5"}[dash]
+    return " ".join(f"{2 * each:g}" for each in dash[1])
 
 
 def _kind(group: Group) -> str:

@@ -1,15 +1,12 @@
 """One page from run logs: curves, speed-ups and the envelope, redrawn in the browser.
 
-The page is a pure function of the logs: the same logs give the same bytes. What its sliders ask
-for (when was a target reached, for any target and any computation time) is answered in the
-browser from ``reach_steps``, which keep every digit; only what is drawn is thinned.
+The page is a pure function of the logs: the same logs give the same bytes.
 """
 
 import base64
 import hashlib
 import html
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,18 +14,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fedsched.analysis.arrival import IN_A_ROW, ArrivalProtocol, reach_steps
-from fedsched.analysis.collect import Collection, GoodRun, LeftOut, collect_runs
-from fedsched.analysis.curves import Curve, averaged, thinned
-from fedsched.analysis.groups import Group, baseline_of, group_runs, summary_rows
-from fedsched.analysis.speedup import student_975
-from fedsched.checks import number_within
-from fedsched.errors import RunLogError
+from fedsched.analysis.arrival import IN_A_ROW, ArrivalProtocol
+from fedsched.analysis.collect import LeftOut, collect_runs
 from fedsched.files import atomic_path, output_path
 from fedsched.views.figures import PALETTE
+from fedsched.views.payload import report_payload
 
 __all__ = [
     "Report",
@@ -36,12 +26,6 @@ __all__ = [
     "report_payload",
     "write_report",
 ]
-
-Values = NDArray[np.float64]
-
-_DRAWN = 500  # points of a curve
-_POWER_POINTS = 120
-_DEVICE_BINS = 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,217 +64,22 @@ def write_report(
     )
 
 
-def report_payload(
-    found: Collection[GoodRun],
-    *,
-    target: float | None = None,
-    protocol: ArrivalProtocol = IN_A_ROW,
-    title: str = "Time to accuracy",
-) -> dict[str, Any]:
-    """Everything the page shows, as plain values for JSON.
-
-    Args:
-        found: the runs, and what was left out.
-        target: test accuracy the page opens with; if None, the highest hundredth that every
-            configuration of the environment it opens with reaches, but no lower than four
-            fifths of the best.
-        protocol: what counts as having reached a target.
-        title: heading of the page.
-    """
-    if target is not None:
-        number_within("target", target, "(0, 1]", "it is a test accuracy")
-    if not found.runs:
-        lines = "".join(f"\n  {each.name}: {each.reason}" for each in found.left_out)
-        raise RunLogError(
-            f"there is no run to report; name a folder that fedsched run or demo made{lines}"
-        )
-    run_of = {id(run.log): run for run in found.runs}
-    groups = sorted(
-        group_runs(run.log for run in found.runs), key=lambda each: _natural(each.label)
-    )
-    # Sliders move none of the three means that are taken from these rows.
-    rows = summary_rows(groups, 1.0, protocol)
-    parts = [
-        _group(group, [run_of[id(log)] for log in group.logs], groups, row, protocol)
-        for group, row in zip(groups, rows, strict=True)
-    ]
-    opening = _largest_environment(parts)
-    seen = [part for part in parts if part["environment"] == opening]
-    first = groups[0].fields
-    common = [k for k in first if all(k in g.fields and g.fields[k] == first[k] for g in groups)]
-    return {
-        "title": title,
-        "protocol": {"name": protocol.name, "in_words": protocol.in_words},
-        # Of Student's distribution, by the degrees of freedom from 1 on.
-        "quantiles": [student_975(k) for k in range(1, max(len(g.logs) for g in groups))],
-        "environment": opening,
-        "target": _first_target(seen) if target is None else target,
-        "common": sorted(common),
-        "groups": parts,
-        "left_out": [{"name": each.name, "reason": each.reason} for each in found.left_out],
-    }
-
-
-def _natural(label: str) -> list[tuple[bool, float, str]]:
-    """An order in which m=5 comes before m=10."""
-    words = re.split(r"(\d+(?:\.\d+)?)", label)
-    return [(k % 2 == 0, float(w) if k % 2 else 0.0, w) for k, w in enumerate(words)]
-
-
-def _largest_environment(parts: Sequence[Mapping[str, Any]]) -> str:
-    """Where most configurations are compared; the first of several."""
-    each = [str(part["environment"]) for part in parts]
-    return max(dict.fromkeys(each), key=each.count)
-
-
-def _first_target(parts: Sequence[Mapping[str, Any]]) -> float:
-    highest = [
-        min((run["steps"][2][-1] if run["steps"][2] else 0.0) for run in part["runs"])
-        for part in parts
-    ]
-    wanted = max(min(highest), 0.8 * max(highest))
-    return max(math.floor(wanted * 100.0 + 1e-9), 1) / 100.0
-
-
-def _group(
-    group: Group,
-    runs: Sequence[GoodRun],
-    groups: Sequence[Group],
-    row: Mapping[str, Any],
-    protocol: ArrivalProtocol,
-) -> dict[str, Any]:
-    uplink = group.logs[0].manifest["scenario"].get("uplink", {})
-    names, power_w = _power(group, runs)
-    rounds = min(len(run.power_w) for run in runs)
-    at = np.unique(np.geomspace(1, rounds, _POWER_POINTS).round().astype(np.int64))
-    versions = {
-        ", ".join(f"{k} {v}" for k, v in sorted(run.log.manifest["versions"].items()))
-        for run in runs
-    }
-    return {
-        "label": group.label,
-        "choice": group.choice,
-        "environment": group.environment,
-        "kind": str(group.fields.get("policy.kind", "")),
-        "baseline": _uniform_of(group, groups),
-        "airtime_s_per_round": row["airtime_s_per_round"],
-        "feedback_s_per_round": row["feedback_s_per_round"],
-        "devices_per_round": row["devices_per_round"],
-        "upload_bits": row["upload_bits"],
-        "omega": row["omega"],
-        "budgets": row["budgets"],
-        "best_accuracy": row["best_accuracy"],
-        "budget_w": _number(uplink.get("budget_w")) if names else None,
-        "power": {
-            "names": names,
-            "rounds": at.tolist(),
-            "mean_w": [_short(power_w[at - 1, k]) for k in range(power_w.shape[1])],
-        },
-        "selection": _selection(group, runs),
-        "sizes": _short(_mean_padded([run.sizes for run in runs])),
-        "fields": {name: _text(value) for name, value in sorted(group.fields.items())},
-        "versions": sorted(versions),
-        "runs": [_run(run, protocol) for run in runs],
-    }
-
-
-def _run(run: GoodRun, protocol: ArrivalProtocol) -> dict[str, Any]:
-    steps = reach_steps(run.accuracy, protocol)
-    return {
-        "name": run.name,
-        "seed": int(run.log.manifest["scenario"]["run"]["seed"]),
-        "rounds": run.log.rounds,
-        "finished": run.log.finished,
-        "steps": [each.tolist() for each in (steps.rounds, steps.airtime_s, steps.value)],
-        "accuracy": _drawn(run.accuracy),
-        "loss": _drawn(run.loss),
-        "training": _drawn(run.training_loss),
-    }
-
-
-def _drawn(curve: Curve) -> dict[str, list[list[float]] | None]:
-    """Points of the thin line of a seed, and of what the mean over seeds is made from."""
-    each = [
-        [_short(part.rounds), _short(part.airtime_s), _short(part.value)]
-        for part in (thinned(curve, _DRAWN), averaged(curve, _DRAWN))
-    ]
-    return {"each": each[0], "mean": None if each[0] == each[1] else each[1]}
-
-
-def _uniform_of(group: Group, groups: Sequence[Group]) -> int | None:
-    """The place of the uniform group that this one is compared with."""
-    baseline = baseline_of(group, groups)
-    return None if baseline is None else list(groups).index(baseline)
-
-
-def _devices(group: Group, runs: Sequence[GoodRun]) -> int:
-    given = group.fields.get("channel.devices")
-    seen = max(len(run.selected) for run in runs)
-    return max(given, seen) if isinstance(given, int) else seen
-
-
-def _power(group: Group, runs: Sequence[GoodRun]) -> tuple[list[str], Values]:
-    """Names of the groups of devices, and their running average power, mean over seeds.
-
-    Both are empty where nobody knows the powers.
-    """
-    columns = min(run.power_w.shape[1] for run in runs)
-    if columns == 0:  # nobody knows the powers
-        return [], np.empty((len(runs[0].power_w), 0))
-    rounds = min(len(run.power_w) for run in runs)
-    mean_w = np.mean([run.power_w[:rounds, :columns] for run in runs], axis=0)
-    parts = np.array_split(np.arange(1, max(_devices(group, runs), columns) + 1), columns)
-    names = [
-        f"device {part[0]}" if len(part) == 1 else f"devices {part[0]} to {part[-1]}"
-        for part in parts
-    ]
-    return names, np.asarray(mean_w)
-
-
-def _selection(group: Group, runs: Sequence[GoodRun]) -> dict[str, list[float]]:
-    """How often each device took part, mean over seeds; many devices in bins of neighbours."""
-    devices = max(_devices(group, runs), 1)
-    share = _mean_padded([run.selected / run.log.rounds for run in runs], devices)
-    bins = np.array_split(np.arange(devices), min(devices, _DEVICE_BINS))
-    return {
-        "device": [float(part.mean()) + 1.0 for part in bins],
-        "share": _short(np.array([share[part].mean() for part in bins])),
-    }
-
-
-def _mean_padded(rows: Sequence[Values], size: int = 0) -> Values:
-    longest = max(size, *(len(row) for row in rows))
-    return np.asarray(np.mean([np.pad(row, (0, longest - len(row))) for row in rows], axis=0))
-
-
-def _short(values: Values) -> list[float]:
-    """Six digits, enough to draw."""
-    return [float(f"{value:.6g}") for value in values.tolist()]
-
-
-def _number(value: Any) -> float | None:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if good else None
-
-
-def _text(value: Any) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
 def report_page(payload: Mapping[str, Any]) -> bytes:
     """The page: one file, which loads nothing and runs no script but its own."""
-    assets = resources.files("fedsched.views") / "assets"
-    script = (assets / "report.js").read_text(encoding="utf-8")
+    assets = resources.files("fedsched.views") / "assets" / "report"
+    scripts = sorted(each.name for each in assets.iterdir() if each.name.endswith(".js"))
+    parts = "\n".join((assets / name).read_text(encoding="utf-8") for name in scripts)
+    script = f'"use strict";\n(() => {{\n{parts}}})();'
     colours = "".join(f"--p{place}:{colour};" for place, colour in enumerate(PALETTE))
     data = json.dumps(payload, allow_nan=False, sort_keys=True, separators=(",", ":"))
-    parts = {
+    filled = {
         "title": html.escape(str(payload["title"])),
         "script-hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "style": f":root{{{colours}}}\n" + (assets / "report.css").read_text(encoding="utf-8"),
+        "style": f":root{{{colours}}}\n" + (assets / "page.css").read_text(encoding="utf-8"),
         "script": script,
         # Within a script element only "<" can end it, and JSON may write any letter by its number.
         "data": data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
     }
-    template = (assets / "report.html").read_text(encoding="utf-8")
-    page = re.sub(r"\{\{([a-z-]+)\}\}", lambda found: parts[found[1]], template)
+    template = (assets / "page.html").read_text(encoding="utf-8")
+    page = re.sub(r"\{\{([a-z-]+)\}\}", lambda found: filled[found[1]], template)
     return page.encode("utf-8", errors="replace")
