@@ -46,11 +46,13 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# The tables below a `fedsched times` in the pages, as it prints them now.
+# The tables below a `fedsched times` in the pages, as it prints them now; what notebooks print and draw.
 docs: $(STAMP)
 	$(BIN)/python docs/tables.py
+	cd $$(mktemp -d) && $(CURDIR)/$(BIN)/python $(CURDIR)/docs/notebooks.py
 
 # The documentation site, into site/: open site/index.html. Nothing is fetched; a warning is an error.
+# Its search wants a server: `python -m http.server --directory site --bind 127.0.0.1`.
 site: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
