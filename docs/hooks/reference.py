@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import inspect
 import re
 import typing
 from typing import Any
@@ -80,11 +81,13 @@ def _commands() -> str:
         assert command is not None
         context = click.Context(command, info_name=f"fedsched {name}")
         usage = command.get_usage(context).removeprefix("Usage: ")
-        described = re.sub(r"[\b]\n?", "", command.help or "")
+        described = inspect.cleandoc(re.sub(r"[\b]\n?", "", command.help or ""))
         parts.append(f"## fedsched {name}\n\n*{line}*\n\n```\n{usage}\n```\n\n{described}\n")
         rows = [each.get_help_record(context) for each in command.params]
         cells = [
-            tuple(" ".join(text.split()).replace("|", "\\|") for text in row) for row in rows if row
+            tuple(" ".join(text.split()).replace("|", "\\|") for text in row)
+            for row in rows
+            if row and row[1]
         ]
         if cells:
             parts.append("| option | what it does |\n|---|---|")
