@@ -104,6 +104,6 @@ def test_its_commands_work_in_an_empty_folder(installed, tmp_path):
 
 def test_the_core_tests_pass_on_it(installed, tmp_path):
     chosen = [str(ROOT / "tests" / name) for name in CORE]
-    flags = ["-n", "0", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--rootdir", str(ROOT)]
+    flags = ["-n", "0", "-p", "no:cacheprovider", "-m", "not slow", "--rootdir", str(ROOT)]
     said = python(installed, tmp_path, "-m", "pytest", *flags, *chosen)
     assert "passed" in said
