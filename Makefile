@@ -14,7 +14,7 @@ export CC := $(CURDIR)/$(BIN)/python -I -m ziglang cc
 ZIG := ziglang
 endif
 
-.PHONY: demo test quick coverage test-flower check browser docs site bench fuzz chaos supply sanitize wheel clean
+.PHONY: demo test quick coverage test-flower check browser docs results site bench fuzz chaos supply sanitize wheel clean
 
 demo: $(STAMP)
 	$(BIN)/fedsched demo --out demo
@@ -50,6 +50,10 @@ check: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python docs/tables.py
 	cd $$(mktemp -d) && $(CURDIR)/$(BIN)/python $(CURDIR)/docs/notebooks.py
+
+# The same, and the committed figures and the report, from all runs in results/.
+results: $(STAMP)
+	$(BIN)/python docs/tables.py --draw
 
 # The documentation site, into site/: open site/index.html. Nothing is fetched; a warning is an error.
 # Its search wants a server: `python -m http.server --directory site --bind 127.0.0.1`.

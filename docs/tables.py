@@ -11,11 +11,15 @@ each under its title in bold:
 
     | configuration | ...
 
-Not all tables of a command need be shown. `make docs` writes them anew; a test compares them.
+Not all tables of a command need be shown. `make docs` writes them anew; a test compares them. So
+new runs come into all pages by one command; `make results` draws the committed figures too, by the
+commands in `results/cifar10/README.md`.
 """
 
 import re
 import shlex
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -57,7 +61,7 @@ def _printed(line: str) -> dict[str, str]:
     """Titles to tables, as a command of the pages prints them from the folder of the project."""
     words = [
         str(ROOT / word) if word.startswith("results/") else word
-        for word in shlex.split(line.removeprefix(_COMMAND))
+        for word in _words(line.removeprefix(_COMMAND))
     ]
     said = CliRunner().invoke(times, [*words, "--markdown"], catch_exceptions=False)
     if said.exit_code:
@@ -65,7 +69,31 @@ def _printed(line: str) -> dict[str, str]:
     return {part["title"]: part["rows"] for part in re.finditer(_TABLE, said.stdout, re.MULTILINE)}
 
 
+def _words(line: str) -> list[str]:
+    """The words of a command, with the names that a shell puts in place of a star."""
+    return [
+        place
+        for word in shlex.split(line, comments=True)
+        for place in (_matches(word) if "*" in word else [word])
+    ]
+
+
+def _matches(word: str) -> list[str]:
+    return sorted(place.relative_to(ROOT).as_posix() for place in ROOT.glob(word))
+
+
+def draw() -> None:
+    """Give the commands that made the committed figures and the report again."""
+    page = (ROOT / "results" / "cifar10" / "README.md").read_text(encoding="utf-8")
+    for line in page.splitlines():
+        if line.startswith("fedsched "):
+            fedsched = str(Path(sys.executable).with_name("fedsched"))
+            subprocess.run([fedsched, *_words(line)[1:]], cwd=ROOT, check=True)
+
+
 if __name__ == "__main__":
+    if "--draw" in sys.argv[1:]:
+        draw()
     for each in PAGES:
         text = each.read_text(encoding="utf-8")
         if (new := refreshed(text)) != text:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fedsched.analysis.arrival import (
     ACCURACY,
+    ARRIVAL,
     IN_A_ROW,
     PROTOCOLS,
     TRAINING_LOSS,
@@ -108,11 +109,17 @@ def test_a_loss_is_reached_from_above():
     assert ACCURACY.reach(log, 0.5, InARow(1)).rounds == 1.0
 
 
-def slow_running_mean(the_curve, target, window):
-    """The round of the first measurement whose window is full and has a mean at the target."""
-    for round_ in the_curve.rounds:
-        seen = (the_curve.rounds > round_ - window) & (the_curve.rounds <= round_)
-        if round_ >= window and np.mean(the_curve.value[seen]) >= target:
+def slow_running_mean(the_curve, target, window, every=1):
+    """The round of the first measurement whose window has a mean at the target."""
+    counted, last = [], 0
+    for round_, value in zip(the_curve.rounds, the_curve.value, strict=True):
+        if round_ // every == last // every:
+            continue
+        last = round_
+        counted.append((round_, value))
+        inside = [v for r, v in counted if r > round_ - min(window, round_ / 5)]
+        seen = inside if len(inside) > 4 else [v for _, v in counted[-4:]]
+        if len(seen) >= 4 and np.mean(seen) >= target:
             return round_
     return None
 
@@ -122,19 +129,31 @@ def slow_running_mean(the_curve, target, window):
     target=st.sampled_from([0.25, 0.3, 0.5, 0.6, 2.0]),
     window=st.integers(1, 30),
     every=st.sampled_from([1.0, 2.0, 7.0]),
+    counted=st.sampled_from([1, 3, 10]),
 )
-def test_a_running_mean_arrives_where_an_obvious_loop_finds(values, target, window, every):
+def test_a_running_mean_arrives_where_an_obvious_loop_finds(values, target, window, every, counted):
     measured = curve(values, every=every)
-    found = reach(measured, target, RunningMean(window))
-    assert (found and found.rounds) == slow_running_mean(measured, target, window)
+    found = reach(measured, target, RunningMean(window, counted))
+    assert (found and found.rounds) == slow_running_mean(measured, target, window, counted)
 
 
 def test_a_lucky_measurement_moves_a_mean_little():
-    lucky = curve([0.7] * 10 + [0.9] * 3 + [0.7] * 10, every=20.0)
-    assert reach(lucky, 0.8, IN_A_ROW).rounds == 220.0
+    lucky = curve([0.7] * 60 + [0.9] * 3 + [0.7] * 10, every=20.0)
+    assert reach(lucky, 0.8, IN_A_ROW).rounds == 1220.0
     assert reach(lucky, 0.8, RunningMean(200)) is None
-    # Equal values have their own mean, whatever their sum rounds to; and it needs a full window.
-    assert reach(curve([0.775] * 30, every=20.0), 0.775, RunningMean(200)).rounds == 200.0
+    # Equal values have their own mean, whatever their sum rounds to; and it needs four of them.
+    assert reach(curve([0.775] * 30, every=20.0), 0.775, RunningMean(200)).rounds == 80.0
+
+
+def test_runs_that_were_measured_more_and_less_often_are_read_on_one_grid():
+    often = curve(np.linspace(0.0, 1.0, 100), every=20.0, seconds=20.0)
+    places = RunningMean(every=50).levels(often).rounds
+    assert places[:5].tolist() == [200.0, 260.0, 300.0, 360.0, 400.0]
+    rarely = curve(np.linspace(0.0, 1.0, 40), every=50.0, seconds=50.0)
+    assert len(RunningMean(every=50).levels(rarely).rounds) == len(places)
+    assert RunningMean(every=50).levels(rarely).rounds.tolist() == (
+        RunningMean().levels(rarely).rounds.tolist()
+    )
 
 
 values = st.lists(st.integers(0, 40).map(lambda k: k / 40), max_size=30)
@@ -156,7 +175,17 @@ def test_what_falls_arrives_as_its_mirror_image_rises(value, protocol, target):
 
 def test_protocols_have_names_and_say_what_they_are():
     assert set(PROTOCOLS) == {"row", "mean"}
+    assert arrival_protocol() == arrival_protocol("mean") == ARRIVAL == RunningMean(200)
     assert arrival_protocol("row") == IN_A_ROW == InARow(3)
+    assert arrival_protocol(patience=2) == InARow(2)
+    assert arrival_protocol(every=50) == arrival_protocol("mean", every=50) == RunningMean(every=50)
+    assert RunningMean(every=50).title == "by the 200-round mean every 50 rounds"
+    assert "every 50 rounds" in RunningMean(every=50).in_words
+    assert [InARow(p).title for p in (1, 3)] == ["by 1 measurement", "by 3 measurements in a row"]
+    for wrong in ({"name": "mean", "patience": 3}, {"patience": 3, "every": 50},
+                  {"name": "row", "every": 50}):  # fmt: skip
+        with pytest.raises(InputError, match="leave out one of the two"):
+            arrival_protocol(**wrong)
     assert arrival_protocol("row", patience=1).in_words == "at the first measurement at or above it"
     assert "3 measurements in a row" in IN_A_ROW.in_words
     assert "last 200 rounds" in arrival_protocol("mean").in_words
@@ -164,3 +193,5 @@ def test_protocols_have_names_and_say_what_they_are():
         arrival_protocol("median")
     with pytest.raises(InputError, match="rounds must be a whole number of at least 1"):
         RunningMean(0)
+    with pytest.raises(InputError, match="every must be a whole number of at least 1"):
+        RunningMean(every=0)

@@ -6,7 +6,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from fedsched.analysis.arrival import ACCURACY, IN_A_ROW, InARow
+from fedsched.analysis.arrival import ACCURACY, ARRIVAL, RunningMean
 from fedsched.analysis.comparison import comparison_row
 from fedsched.analysis.groups import group_runs, mean_reach, summary_rows
 from fedsched.cli import demo
@@ -63,20 +63,17 @@ def by_the_page(runs, page, target):
 
 
 def telling(logs):
-    """Targets that tell from each other how many measurements in a row are waited for."""
+    """Targets that tell means over windows of unlike length from each other."""
 
-    def rounds(log, target, patience):
-        reached = ACCURACY.reach(log, target, InARow(patience))
+    def rounds(log, target, window):
+        reached = ACCURACY.reach(log, target, RunningMean(window))
         return None if reached is None else reached.rounds
 
     accuracies = {each for log in logs for each in log.column("test_accuracy").tolist()}
     return [
         target
         for target in sorted(accuracies)
-        if any(
-            rounds(log, target, 3) not in (rounds(log, target, 2), rounds(log, target, 4), None)
-            for log in logs
-        )
+        if any(rounds(log, target, 200) not in (rounds(log, target, 5), None) for log in logs)
     ]
 
 
@@ -95,7 +92,7 @@ def agree(runs, logs, target, tmp_path, monkeypatch):
         kind: (row["seconds_to_target"], row["rounds_to_target"]) for kind, row in compared.items()
     }
     assert expected == by_the_page(runs, tmp_path / "page.html", target)
-    advised = measured_times(logs.values(), target, computation_s=COMPUTATION_S, protocol=IN_A_ROW)
+    advised = measured_times(logs.values(), target, computation_s=COMPUTATION_S, protocol=ARRIVAL)
     assert {section.kind: time_s for section, time_s in advised.items()} == {
         kind: seconds for kind, (seconds, _) in expected.items()
     }
@@ -115,4 +112,4 @@ def agree(runs, logs, target, tmp_path, monkeypatch):
 
 
 def test_the_paper_is_asked_by_the_protocol_of_all_commands():
-    assert all(scale.protocol == IN_A_ROW for (name, _), scale in SCALES.items() if name != "smoke")
+    assert all(scale.protocol == ARRIVAL for (name, _), scale in SCALES.items() if name != "smoke")

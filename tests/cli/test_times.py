@@ -7,7 +7,14 @@ import pytest
 from click.testing import CliRunner
 from tests.runs.report_runs import manifest, table, write_grid, write_run
 
-from fedsched.analysis.arrival import ACCURACY, PROTOCOLS, TRAINING_LOSS, InARow
+from fedsched.analysis.arrival import (
+    ACCURACY,
+    ARRIVAL,
+    PROTOCOLS,
+    TRAINING_LOSS,
+    InARow,
+    RunningMean,
+)
 from fedsched.analysis.speedup import speedup
 from fedsched.cli.times import command
 from fedsched.errors import InputError, UnknownNameError
@@ -22,8 +29,8 @@ def answer(*arguments):
     return json.loads(times(*arguments, "--json").stdout)
 
 
-def arrival_s(folder, target, *, patience=3, computation_s=0.0):
-    return ACCURACY.reach(read_run(folder), target, InARow(patience)).time_s(computation_s)
+def arrival_s(folder, target, *, protocol=ARRIVAL, computation_s=0.0):
+    return ACCURACY.reach(read_run(folder), target, protocol).time_s(computation_s)
 
 
 @pytest.fixture
@@ -52,21 +59,21 @@ def test_seconds_are_means_over_seeds_and_ratios_geometric_ones_of_pairs(runs):
     assert rows["uniform m=10"]["sooner"] == [None, None]
 
 
-def test_on_average_is_the_geometric_mean_over_targets_seed_by_seed(runs):
+def test_on_average_is_the_geometric_mean_over_targets(runs):
     row = next(
         row
         for row in answer(runs, "--targets", "0.3,0.5,0.8")["rows"]
         if row["configuration"] == "lyapunov m=10"
     )
     ratios = [
-        geometric_mean(
+        [
             arrival_s(runs / f"uniform-m10-seed{n}", target)
             / arrival_s(runs / f"lyapunov-m10-seed{n}", target)
             for target in (0.3, 0.5, 0.8)
-        )
+        ]
         for n in (1, 2, 3)
     ]
-    expected = speedup(ratios, [1.0, 1.0, 1.0])
+    expected = speedup(ratios, [[1.0] * 3] * 3)
     assert row["sooner_overall"]["ratio"] == pytest.approx(geometric_mean(row["sooner"]))
     assert row["sooner_overall"]["low"] == pytest.approx(expected.low)
     assert row["sooner_overall"]["high"] == pytest.approx(expected.high)
@@ -90,8 +97,11 @@ def test_training_losses_are_reached_as_accuracies_are(runs):
         assert row["sooner"][place] == pytest.approx(ratio.ratio)
     assert row["rounds"][0] < row["rounds"][1]
     printed = " ".join(times(runs, "--losses", "0.9").stdout.split())
-    assert "seconds and rounds to a training loss, computation 0 s a round" in printed
-    assert "times sooner to a training loss, computation 0 s a round" in printed
+    assert (
+        "seconds and rounds to a training loss by the 200-round mean, computation 0 s a round"
+        in printed
+    )
+    assert "times sooner to a training loss by the 200-round mean, computation" in printed
 
 
 def test_a_row_for_each_run_is_compared_with_its_own_seed(runs):
@@ -100,11 +110,13 @@ def test_a_row_for_each_run_is_compared_with_its_own_seed(runs):
     for row in rows:
         kind, m = row["configuration"].split(" m=")
         folder = runs / f"{kind}-m{m}-seed{row['seeds'][0]}"
-        mine = arrival_s(folder, 0.8, patience=1)
+        mine = arrival_s(folder, 0.8, protocol=InARow(1))
         assert row["seconds"] == [pytest.approx(mine)]
         if kind == "lyapunov":
             other = folder.with_name(folder.name.replace("lyapunov", "uniform"))
-            assert row["sooner"] == [pytest.approx(arrival_s(other, 0.8, patience=1) / mine)]
+            assert row["sooner"] == [
+                pytest.approx(arrival_s(other, 0.8, protocol=InARow(1)) / mine)
+            ]
 
 
 def test_the_computation_time_is_the_runs_own_unless_it_is_named(tmp_path):
@@ -138,7 +150,9 @@ def test_other_surroundings_are_not_compared(tmp_path):
         write_run(tmp_path / channel, about, table(airtime_s=airtime_s))
     write_run(tmp_path / "ours", manifest("lyapunov", 1, 1), table(airtime_s=0.05))
     said = " ".join(times(tmp_path, "--targets", "0.8").stdout.split())
-    assert "heterogeneous: seconds and rounds, computation 0 s a round" in said
+    assert (
+        "heterogeneous: seconds and rounds by the 200-round mean, computation 0 s a round" in said
+    )
     assert " homogeneous: seconds and rounds" in said
     assert said.count("times sooner") == 1
     rows = answer(tmp_path, "--targets", "0.8", "--against", "uniform")["rows"]
@@ -195,17 +209,67 @@ def test_a_mean_of_two_hundred_rounds_is_another_protocol(tmp_path):
     kinds = {("uniform", 1): (0.1, 1.0), ("lyapunov", 1): (0.09, 1.0)}
     write_grid(tmp_path, seeds=(1,), rounds=600, kinds=kinds)
     rows = answer(tmp_path, "--targets", "0.9", "--protocol", "both")["rows"]
-    assert [row["protocol"] for row in rows] == ["row", "row", "mean", "mean"]
+    assert [row["protocol"] for row in rows] == ["mean", "mean", "row", "row"]
     for row in rows:
         log = read_run(tmp_path / f"{row['configuration']}-m1-seed1")
         assert row["rounds"] == [ACCURACY.reach(log, 0.9, PROTOCOLS[row["protocol"]]).rounds]
     assert rows == [
         row
-        for name in ("row", "mean")
+        for name in ("mean", "row")
         for row in answer(tmp_path, "--targets", "0.9", "--protocol", name)["rows"]
     ]
-    shown = times(tmp_path, "--targets", "0.9", "--protocol", "mean", "--markdown").output
-    assert "reached when the mean of the measurements of the last 200 rounds" in shown
+    assert rows[:2] == answer(tmp_path, "--targets", "0.9")["rows"]
+    shown = times(tmp_path, "--targets", "0.9", "--protocol", "both", "--markdown").output
+    assert "seconds and rounds by the 200-round mean, computation" in shown
+    assert "seconds and rounds by 3 measurements in a row, computation" in shown
+    thinned = answer(tmp_path, "--targets", "0.9", "--every", "40")["rows"]
+    for row in thinned:
+        log = read_run(tmp_path / f"{row['configuration']}-m1-seed1")
+        assert row["rounds"] == [ACCURACY.reach(log, 0.9, RunningMean(every=40)).rounds]
+    assert [row["rounds"] for row in thinned] != [row["rounds"] for row in rows[:2]]
+
+
+def test_best_against_best_is_each_policy_with_what_suits_it(tmp_path):
+    """With m = 1 rounds are cheap and many: first without computation, last with much of it."""
+    kinds = {
+        ("uniform", 1): (0.1, 0.6), ("uniform", 10): (1.0, 1.0),
+        ("lyapunov", 1): (0.09, 0.6), ("lyapunov", 10): (0.2, 1.0),
+    }  # fmt: skip
+    write_grid(tmp_path, seeds=(1, 2), rounds=200, kinds=kinds)
+    asked = ("--targets", "0.5,0.7", "--best", "0,10")
+    rows = answer(tmp_path, *asked)["rows"]
+    found = {(row["computation_s"], row["configuration"].split()[0]): row for row in rows}
+    assert [row["configuration"].split()[1] for row in rows] == ["m=1", "m=1", "m=10", "m=10"]
+    for (computation_s, kind), row in found.items():
+        draws = row["configuration"].split("=")[1]
+        by_seed = [
+            [
+                arrival_s(
+                    tmp_path / f"{each}-m{draws}-seed{seed}", 0.7, computation_s=computation_s
+                )
+                for each in ("uniform", kind)
+            ]
+            for seed in (1, 2)
+        ]
+        assert row["seconds"][1] == pytest.approx(sum(ours for _, ours in by_seed) / 2)
+        if kind == "uniform":
+            assert row["sooner"] == [None, None] and row["sooner_overall"] is None
+        else:
+            ratio = geometric_mean(theirs / ours for theirs, ours in by_seed)
+            assert row["sooner"][1]["ratio"] == pytest.approx(ratio)
+    shown = times(tmp_path, *asked, "--markdown").output
+    assert "**best against best by the 200-round mean**" in shown
+    assert "| 10 s | uniform m=10 | 1,2 |" in shown
+    # What has fewer seeds, or does not reach a target, takes no part.
+    for folder in tmp_path.glob("lyapunov-m1-seed2"):
+        (folder / "manifest.json").unlink()
+    left = answer(tmp_path, *asked)["rows"]
+    assert [row["configuration"] for row in left if "lyapunov" in row["configuration"]] == (
+        ["lyapunov m=10"] * 2
+    )
+    assert answer(tmp_path, "--targets", "2e-9,0.99999", "--best", "0")["rows"] == []
+    with pytest.raises(InputError, match="best must be computation times"):
+        times(tmp_path, "--targets", "0.5", "--best", "0,never")
 
 
 def test_uploads_are_shown_where_they_differ(tmp_path):

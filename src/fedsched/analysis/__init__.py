@@ -2,6 +2,7 @@
 
 from fedsched.analysis.arrival import (
     ACCURACY,
+    ARRIVAL,
     TRAINING_LOSS,
     ArrivalProtocol,
     InARow,
@@ -10,6 +11,7 @@ from fedsched.analysis.arrival import (
     RunningMean,
     reach,
 )
+from fedsched.analysis.best import Best, best_against_best
 from fedsched.analysis.collect import Collection, GoodRun, LeftOut, collect_runs
 from fedsched.analysis.comparison import comparison_row
 from fedsched.analysis.curves import Curve, curve_of, mean_curve, training_loss
@@ -21,8 +23,10 @@ from fedsched.analysis.times import Row, times_to_targets
 
 __all__ = [
     "ACCURACY",
+    "ARRIVAL",
     "TRAINING_LOSS",
     "ArrivalProtocol",
+    "Best",
     "Collection",
     "Curve",
     "GoodRun",
@@ -37,6 +41,7 @@ __all__ = [
     "ScheduleTally",
     "Segment",
     "Speedup",
+    "best_against_best",
     "collect_runs",
     "comparison_row",
     "curve_of",

@@ -2,7 +2,8 @@
 
 A noisy curve passes a target and falls back, so a single measurement is luck. Two protocols guard
 against it. Each gives every place of a curve a level: the highest target that counts as reached
-there. A target is reached at the first place whose level is at or above it.
+there. A target is reached at the first place whose level is at or above it. All commands go by
+:data:`ARRIVAL`, unless they are asked otherwise.
 """
 
 import math
@@ -15,10 +16,12 @@ import numpy as np
 from fedsched.analysis.curves import Curve, curve_of, training_loss
 from fedsched.checks import one_of, whole_number
 from fedsched.clock import elapsed_s
+from fedsched.errors import InputError
 from fedsched.runs.runlog import RunLog
 
 __all__ = [
     "ACCURACY",
+    "ARRIVAL",
     "IN_A_ROW",
     "PROTOCOLS",
     "TRAINING_LOSS",
@@ -41,6 +44,10 @@ class ArrivalProtocol(Protocol):
     @property
     def in_words(self) -> str:
         """When a target is reached, to follow these words."""
+
+    @property
+    def title(self) -> str:
+        """The same for the title of a table."""
 
     def levels(self, curve: Curve) -> Curve:
         """Places of a curve that rises, with the highest target that is reached at each."""
@@ -66,6 +73,11 @@ class InARow:
             return "at the first measurement at or above it"
         return f"at the first of {self.patience} measurements in a row at or above it"
 
+    @property
+    def title(self) -> str:
+        """The same for the title of a table."""
+        return f"by {self.patience} measurement{'s in a row' if self.patience > 1 else ''}"
+
     def levels(self, curve: Curve) -> Curve:
         """The least of each measurement and those that follow it."""
         if len(curve.value) < self.patience:
@@ -74,42 +86,82 @@ class InARow:
         return replace(curve.at(np.arange(len(windows))), value=windows.min(axis=1))
 
 
+_SHARE = 5  # a window is at most this part of the rounds done
+_FEWEST = 4  # measurements in it
+
+
 @dataclass(frozen=True)
 class RunningMean:
     r"""Reached when the mean of the measurements of the last ``rounds`` rounds is at the target.
 
-    The level at a measurement after round r is the mean of those in :math:`(r - W, r]`, where W is
-    the window. It looks back only, and there is none before W rounds are done.
+    The level at a measurement after round r is the mean of those in :math:`(r - w, r]` with the
+    window :math:`w = \min(W, r/5)`, and of the last four where these are fewer. It looks back only.
+    With ``every`` the first measurement at or after each multiple of so many rounds counts and no
+    other, so that runs that were measured more and less often have equal luck.
     """
 
     name: ClassVar[str] = "mean"
     rounds: int = 200
+    every: int = 1
 
     def __post_init__(self) -> None:
         whole_number("rounds", self.rounds)
+        whole_number("every", self.every)
 
     @property
     def in_words(self) -> str:
         """When a target is reached, to follow these words."""
-        return f"when the mean of the measurements of the last {self.rounds} rounds has reached it"
+        grid = f", counted every {self.every} rounds," if self.every > 1 else ""
+        return (
+            f"when the mean of the measurements{grid} of the last {self.rounds:,} rounds, or of "
+            f"the last fifth where that is less, has reached it"
+        )
+
+    @property
+    def title(self) -> str:
+        """The same for the title of a table."""
+        grid = f" every {self.every} rounds" if self.every > 1 else ""
+        return f"by the {self.rounds:,}-round mean{grid}"
 
     def levels(self, curve: Curve) -> Curve:
         """The mean of each measurement and those within the window before it."""
-        begin = np.searchsorted(curve.rounds, curve.rounds - self.rounds, side="right")
-        places = np.flatnonzero(curve.rounds >= self.rounds)
+        counted = curve.at(np.diff(curve.rounds // self.every, prepend=0.0) > 0.0)
+        rounds, value = counted.rounds, counted.value
+        windows = np.minimum(self.rounds, rounds / _SHARE)
+        ends = np.arange(1, len(value) + 1)
+        begins = np.minimum(np.searchsorted(rounds, rounds - windows, side="right"), ends - _FEWEST)
+        places = np.flatnonzero(begins >= 0)
         # Summed exactly: the mean of equal values is that value.
-        means = [math.fsum(curve.value[begin[k] : k + 1]) / (k + 1 - begin[k]) for k in places]
-        return replace(curve.at(places), value=np.array(means, dtype=np.float64))
+        means = [math.fsum(value[begins[k] : ends[k]]) / (ends[k] - begins[k]) for k in places]
+        return replace(counted.at(places), value=np.array(means, dtype=np.float64))
 
 
-IN_A_ROW = InARow()  # what every command goes by, unless it is asked otherwise
-PROTOCOLS: dict[str, ArrivalProtocol] = {each.name: each for each in (IN_A_ROW, RunningMean())}
+IN_A_ROW = InARow()
+ARRIVAL = RunningMean()  # what every command goes by, unless it is asked otherwise
+PROTOCOLS: dict[str, ArrivalProtocol] = {each.name: each for each in (ARRIVAL, IN_A_ROW)}
 
 
-def arrival_protocol(name: str, *, patience: int = IN_A_ROW.patience) -> ArrivalProtocol:
-    """The protocol of that name; ``patience`` is read by "row"."""
-    one_of("protocol", name, PROTOCOLS)
-    return InARow(patience) if name == InARow.name else PROTOCOLS[name]
+def arrival_protocol(
+    name: str | None = None, *, patience: int | None = None, every: int | None = None
+) -> ArrivalProtocol:
+    """The protocol of that name, else :data:`ARRIVAL`; with a ``patience`` it is "row"."""
+    if name is not None:
+        one_of("protocol", name, PROTOCOLS)
+    if every is not None:
+        if name == InARow.name or patience is not None:
+            raise InputError(
+                f"every = {every} says which measurements a mean is of, and measurements in a row "
+                "all count; leave out one of the two"
+            )
+        return RunningMean(every=every)
+    if patience is None:
+        return ARRIVAL if name is None else PROTOCOLS[name]
+    if name == RunningMean.name:
+        raise InputError(
+            f"patience = {patience} counts measurements in a row, and the protocol {name!r} takes "
+            'their mean; leave out one of the two, or ask for the protocol "row"'
+        )
+    return InARow(patience)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +177,7 @@ class Reach:
 
 
 def reach(
-    curve: Curve, target: float, protocol: ArrivalProtocol = IN_A_ROW, *, falls: bool = False
+    curve: Curve, target: float, protocol: ArrivalProtocol = ARRIVAL, *, falls: bool = False
 ) -> Reach | None:
     """When a curve reached a target, by a protocol; None if it never did.
 
@@ -138,8 +190,8 @@ def reach(
         Reach(airtime_s=4.0, rounds=2.0)
         >>> reach(curve, 0.8, InARow(2)) is None
         True
-        >>> reach(curve, 0.8, RunningMean(2))
-        Reach(airtime_s=6.0, rounds=3.0)
+        >>> reach(curve, 0.7, RunningMean(2))
+        Reach(airtime_s=8.0, rounds=4.0)
     """
     sign = -1.0 if falls else 1.0
     levels = protocol.levels(replace(curve, value=sign * curve.value))
@@ -150,7 +202,7 @@ def reach(
     return Reach(airtime_s=float(levels.airtime_s[first]), rounds=float(levels.rounds[first]))
 
 
-def reach_steps(curve: Curve, protocol: ArrivalProtocol = IN_A_ROW) -> Curve:
+def reach_steps(curve: Curve, protocol: ArrivalProtocol = ARRIVAL) -> Curve:
     """The places where a curve's level is higher than ever before, with these levels.
 
     They answer for every target without loss, and are few.
@@ -176,7 +228,7 @@ class Measure:
     falls: bool = False
 
     def reach(
-        self, log: RunLog, target: float, protocol: ArrivalProtocol = IN_A_ROW
+        self, log: RunLog, target: float, protocol: ArrivalProtocol = ARRIVAL
     ) -> Reach | None:
         """When a run reached a target; None if it never did."""
         return reach(self.curve(log), target, protocol, falls=self.falls)

@@ -4,13 +4,14 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, geometric_mean
+from statistics import fmean
 from typing import Any
 
-from fedsched.analysis.arrival import ACCURACY, IN_A_ROW, ArrivalProtocol, Measure, Reach
+from fedsched.analysis.arrival import ACCURACY, ARRIVAL, ArrivalProtocol, Measure, Reach
 from fedsched.analysis.comparison import usage
 from fedsched.analysis.curves import curve_of
 from fedsched.analysis.speedup import Speedup, speedup
+from fedsched.runs.manifest import common_computation_s
 from fedsched.runs.runlog import RunLog
 
 __all__ = [
@@ -30,6 +31,7 @@ _SHORT = {
     "policy.draws": "m={:g}",
     "policy.lam": "λ={:g}",
     "policy.v": "V={:g}",
+    "policy.computation_s": "c={:g}",
     "policy.design": "{}",
     "policy.qmin": "qmin={:g}",
     "data.alpha": "α={:g}",
@@ -38,11 +40,13 @@ _SHORT = {
 }
 # What a configuration is exposed to rather than chooses: only within it are times comparable.
 _ENVIRONMENT = ("channel.", "data.", "uplink.")
+# Policies that plan with the computation time, so that their rounds do depend on it.
+_PLANNERS = frozenset({"auto", "fdma-energy", "incomplete-work"})
 _COMPUTATION, _SPREAD = "uplink.computation_s", "uplink.computation_spread"
 # Fields that do not tell configurations apart.
 _IGNORED = frozenset(
     f"run.{name}" for name in ("seed", "rounds", "eval_every", "checkpoint_every", "stop_accuracy")
-) | {_COMPUTATION}  # rounds do not depend on it, and whoever asks for times names one
+) | {_COMPUTATION}  # rounds do not depend on it but where a policy plans with it
 
 # Fields that came after the first logs were written, with what every run did before.
 _LATER = {
@@ -86,9 +90,13 @@ class Group:
 def _flat(log: RunLog) -> dict[str, Any]:
     scenario = log.manifest["scenario"]
     known = {*scenario, "budgets", "knowledge"}  # sections that early logs do not have
-    later = {name: value for name, value in _LATER.items() if name.partition(".")[0] in known}
+    later: dict[str, Any] = {
+        name: value for name, value in _LATER.items() if name.partition(".")[0] in known
+    }
     if "trace" in log.manifest:  # two files may have one name
         later["channel.trace"] = log.manifest["trace"]["sha256"][:12]
+    if scenario["policy"]["kind"] in _PLANNERS:
+        later["policy.computation_s"] = common_computation_s(log.manifest)
     return later | {
         f"{part}.{name}": tuple(value) if isinstance(value, list) else value
         for part, table in scenario.items()
@@ -173,7 +181,7 @@ def _written(name: str, value: Any) -> str:
 def seed_reaches(
     group: Group,
     target: float,
-    protocol: ArrivalProtocol = IN_A_ROW,
+    protocol: ArrivalProtocol = ARRIVAL,
     *,
     measure: Measure = ACCURACY,
 ) -> list[Reach]:
@@ -196,7 +204,7 @@ def mean_of(reaches: Sequence[Reach]) -> Reach | None:
 def mean_reach(
     group: Group,
     target: float,
-    protocol: ArrivalProtocol = IN_A_ROW,
+    protocol: ArrivalProtocol = ARRIVAL,
     *,
     measure: Measure = ACCURACY,
 ) -> Reach | None:
@@ -207,7 +215,7 @@ def mean_reach(
 def summary_rows(
     groups: Sequence[Group],
     target: float,
-    protocol: ArrivalProtocol = IN_A_ROW,
+    protocol: ArrivalProtocol = ARRIVAL,
     *,
     computation_s: float = 0.0,
 ) -> list[dict[str, Any]]:
@@ -246,35 +254,30 @@ def paired_speedup(
     fast: Group,
     *targets: float,
     computation_s: float = 0.0,
-    protocol: ArrivalProtocol = IN_A_ROW,
+    protocol: ArrivalProtocol = ARRIVAL,
     measure: Measure = ACCURACY,
 ) -> Speedup | None:
     """How many times sooner ``fast`` reaches a target, over the seeds that both have.
 
-    Of several targets it is the geometric mean, formed within each seed: where a flat curve
-    crosses one target is luck, which evens out over many.
+    Of several targets it is the geometric mean: where a flat curve crosses one target is luck,
+    which evens out over many. See :func:`fedsched.analysis.speedup.speedup` for its interval.
 
     None if they share no seed, or if one of these runs has not reached a target: a mean over
     those that have would be a mean over the quick ones.
     """
 
-    def arrival_s(log: RunLog) -> float:
-        """The geometric mean of the times to the targets; NaN if one is not reached.
-
-        NaN, too, if it was reached before anybody sent: of no time there is no ratio.
-        """
+    def arrivals_s(log: RunLog) -> list[float]:
+        """The times to the targets, of those that were reached after somebody sent."""
         reached = [measure.reach(log, target, protocol) for target in targets]
         times_s = [each.time_s(computation_s) for each in reached if each is not None]
-        if len(times_s) < len(targets) or min(times_s) <= 0.0:
-            return math.nan
-        return geometric_mean(times_s)
+        return [each for each in times_s if each > 0.0]  # of no time there is no ratio
 
     theirs = dict(zip(slow.seeds, slow.logs, strict=True))
     shared = [seed for seed in fast.seeds if seed in theirs]
     ours = dict(zip(fast.seeds, fast.logs, strict=True))
-    baseline_s = [arrival_s(theirs[seed]) for seed in shared]
-    ours_s = [arrival_s(ours[seed]) for seed in shared]
-    if not shared or not all(map(math.isfinite, (*baseline_s, *ours_s))):
+    baseline_s = [arrivals_s(theirs[seed]) for seed in shared]
+    ours_s = [arrivals_s(ours[seed]) for seed in shared]
+    if not shared or any(len(each) < len(targets) for each in (*baseline_s, *ours_s)):
         return None
     return speedup(baseline_s, ours_s)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedsched.analysis.arrival import ACCURACY, IN_A_ROW, ArrivalProtocol, Measure, Reach
+from fedsched.analysis.arrival import ACCURACY, ARRIVAL, ArrivalProtocol, Measure, Reach
 from fedsched.analysis.comparison import budget_uses, mean_omega, upload_bits
 from fedsched.analysis.groups import Group, baseline_of, mean_reach, paired_speedup
 from fedsched.analysis.speedup import Speedup
@@ -34,7 +34,7 @@ def times_to_targets(
     targets: Sequence[float],
     *,
     computation_s: float = 0.0,
-    protocol: ArrivalProtocol = IN_A_ROW,
+    protocol: ArrivalProtocol = ARRIVAL,
     against: str | None = None,
     by_seed: bool = False,
     measure: Measure = ACCURACY,

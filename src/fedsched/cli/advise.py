@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fedsched.analysis.arrival import IN_A_ROW, InARow
+from fedsched.analysis.arrival import arrival_protocol
 from fedsched.checks import number_within, positive_number, whole_number
 from fedsched.cli.options import NUMBER, WHOLE, json_option, set_option
 from fedsched.cli.output import print_json, print_table, track
@@ -53,7 +53,8 @@ __all__ = ["command"]
 @click.option(
     "--patience",
     type=WHOLE,
-    help=f"Measurements a crossing must last, for --compare.  [default: {IN_A_ROW.patience}]",
+    help="For --compare: a target is reached by so many measurements in a row.  [default: by the "
+    "200-round mean]",
 )
 @set_option
 @click.option("--plot", metavar="FILE", help=f"Draw the trade-off: {', '.join(FIGURE_SUFFIXES)}.")
@@ -93,7 +94,7 @@ def command(
             f"patience = {patience} says how a run reaches the target, and there is no run to "
             "measure; name runs with --compare, or leave out --patience"
         )
-    protocol = IN_A_ROW if patience is None else InARow(patience)
+    protocol = arrival_protocol(patience=patience)
     if plot is not None:
         output_path("plot", plot, FIGURE_SUFFIXES)
     wanted = together(

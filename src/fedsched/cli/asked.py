@@ -30,7 +30,7 @@ def own_computation_s(logs: Sequence[RunLog]) -> float:
     if len(found) > 1:
         raise InputError(
             f"computation-s is missing: the runs have {', '.join(f'{each:g}' for each in found)} s "
-            "a round in their scenarios; name one, as their rounds do not depend on it"
+            "a round in their scenarios; name the one to compare them at"
         )
     return found[0]
 

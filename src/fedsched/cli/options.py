@@ -2,12 +2,12 @@
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import click
 
-from fedsched.analysis.arrival import IN_A_ROW, PROTOCOLS
+from fedsched.analysis.arrival import ARRIVAL, IN_A_ROW, PROTOCOLS
 from fedsched.checks import whole_number
 from fedsched.quantities import parse_number, parse_whole
 from fedsched.runs.engines import ENGINES
@@ -105,15 +105,21 @@ def engine_options(command: Command) -> Command:
     )(command)
 
 
-def protocol_options(command: Command) -> Command:
-    """``--protocol`` and ``--patience``: what counts as having reached a target."""
+def protocol_options(command: Command, more: Sequence[str] = ()) -> Command:
+    """``--protocol``, ``--patience`` and ``--every``: what counts as having reached a target."""
+    command = click.option(
+        "--every",
+        type=WHOLE,
+        help="Rounds between the measurements that the mean is of, for runs that were measured "
+        "more and less often.  [default: all measurements]",
+    )(command)
     command = click.option(
         "--patience",
         type=WHOLE,
-        default=IN_A_ROW.patience,
-        help="Measurements a crossing must last, in a row.",
+        help=f"Measurements in a row, of --protocol row.  [default: {IN_A_ROW.patience}]",
     )(command)
     return click.option(
-        "--protocol", default=IN_A_ROW.name, type=click.Choice(list(PROTOCOLS)),
-        help="What counts as reached: measurements in a row, or the mean of the last 200 rounds.",
+        "--protocol", type=click.Choice([*PROTOCOLS, *more]),
+        help="What counts as reached: the mean over the last 200 rounds, or measurements in a "
+        f"row.  [default: {ARRIVAL.name}, with --patience {IN_A_ROW.name}]",
     )(command)  # fmt: skip

@@ -44,8 +44,9 @@ _SUFFIXES = (*FIGURE_SUFFIXES, ".tex", ".csv")
 @json_option
 def command(
     runs: tuple[str, ...], kind: str, out: str, targets: str | None, computation_s: float | None,
-    protocol: str, patience: int, policies: str | None, environment: str | None, columns: str,
-    smooth: int, until_s: float | None, as_json: bool,
+    protocol: str | None, patience: int | None, every: int | None,
+    policies: str | None, environment: str | None, columns: str, smooth: int,
+    until_s: float | None, as_json: bool,
 ) -> None:  # fmt: skip
     r"""Draw RUNS for a paper: run folders, or folders that hold them at any depth.
 
@@ -80,7 +81,7 @@ def command(
     asked = Asked(
         targets=goals,
         computation_s=own_computation_s(logs) if computation_s is None else computation_s,
-        protocol=arrival_protocol(protocol, patience=patience),
+        protocol=arrival_protocol(protocol, patience=patience, every=every),
         window=whole_number("smooth", smooth),
         width_in=WIDTHS_IN[columns],
         until_s=until_s,

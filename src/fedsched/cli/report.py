@@ -28,7 +28,8 @@ __all__ = ["command"]
 @click.option("--title", default="Time to accuracy", help="Heading of the page.")
 @json_option
 def command(
-    runs: tuple[str, ...], out: str, target: float | None, protocol: str, patience: int,
+    runs: tuple[str, ...], out: str, target: float | None,
+    protocol: str | None, patience: int | None, every: int | None,
     slower: float, title: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Write one page about RUNS: run folders, or folders that hold them at any depth.
@@ -37,7 +38,7 @@ def command(
     redraw curves, speed-ups and the best configurations. Damaged or foreign folders are named and
     left out.
     """
-    chosen = arrival_protocol(protocol, patience=patience)
+    chosen = arrival_protocol(protocol, patience=patience, every=every)
     report = write_report(runs, out, target=target, protocol=chosen, title=title, slower=slower)
     for each in report.left_out:
         click.echo(f"left out: {each.name}: {each.reason}", err=True)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 from typing import Any
 
 import click
@@ -9,22 +10,23 @@ import click
 from fedsched.analysis.arrival import (
     ACCURACY,
     IN_A_ROW,
-    PROTOCOLS,
     TRAINING_LOSS,
     ArrivalProtocol,
     Measure,
     Reach,
     arrival_protocol,
 )
-from fedsched.analysis.groups import group_runs
+from fedsched.analysis.best import Best, best_against_best
+from fedsched.analysis.groups import Group, group_runs
 from fedsched.analysis.speedup import Speedup
 from fedsched.analysis.times import Row, times_to_targets
 from fedsched.checks import positive_number
 from fedsched.cli.asked import found_logs, numbers_above_0, own_computation_s
 from fedsched.cli.budgets import print_budgets
-from fedsched.cli.options import NUMBER, WHOLE, json_option
+from fedsched.cli.options import NUMBER, json_option, protocol_options
 from fedsched.cli.output import print_json, print_table
 from fedsched.errors import InputError
+from fedsched.quantities import parse_number
 
 __all__ = ["command"]
 
@@ -40,28 +42,23 @@ __all__ = ["command"]
 @click.option(
     "--slower", type=NUMBER, default=1.0, help="Devices compute so many times as long as they did."
 )
-@click.option(
-    "--protocol", default=IN_A_ROW.name, type=click.Choice([*PROTOCOLS, "both"]),
-    help="What counts as reached: measurements in a row, or the mean of the last 200 rounds.",
-)  # fmt: skip
-@click.option(
-    "--patience",
-    type=WHOLE,
-    default=IN_A_ROW.patience,
-    help="Measurements a crossing must last, in a row.",
-)
+@partial(protocol_options, more=["both"])
 @click.option(
     "--against",
     metavar="CONFIGURATION",
     help="Compare all with this one.  [default: uniform, draws and design alike]",
 )
+@click.option(
+    "--best", metavar="SECONDS,...",
+    help="Each policy with its best configuration, at each of these computation times.",
+)  # fmt: skip
 @click.option("--by-seed", is_flag=True, help="A row for each run, not for each configuration.")
 @click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
 @json_option
 def command(
     runs: tuple[str, ...], targets: str | None, losses: str | None, computation_s: float | None,
-    slower: float,
-    protocol: str, patience: int, against: str | None, by_seed: bool, markdown: bool, as_json: bool,
+    slower: float, protocol: str | None, patience: int | None, every: int | None,
+    against: str | None, best: str | None, by_seed: bool, markdown: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Say when the RUNS reached each accuracy, and how many times sooner than uniform selection.
 
@@ -70,6 +67,9 @@ def command(
     seeds' ratios with a 95 % interval. It has reached a target when all its seeds have. "On
     average" is the geometric mean over the targets, the steadier number where curves are flat.
 
+    With --best each policy is compared with its own best m and lambda, found with hindsight among
+    its configurations with the most seeds, with the best of uniform.
+
     With --losses it is the training loss of the rounds since the last measurement that must fall
     that low. It has far less noise than a test accuracy; but each device trains on its own data,
     so where these are unlike it says little of the model.
@@ -77,14 +77,20 @@ def command(
     measure, goals = _asked(targets, losses)
     if computation_s is not None:
         positive_number("computation-s", computation_s, allow_zero=True)
-    names = list(PROTOCOLS) if protocol == "both" else [protocol]
-    protocols = [arrival_protocol(name, patience=patience) for name in names]
+    protocols = (
+        [arrival_protocol(every=every), arrival_protocol(IN_A_ROW.name, patience=patience)]
+        if protocol == "both"
+        else [arrival_protocol(protocol, patience=patience, every=every)]
+    )
     if markdown and as_json:
         raise click.UsageError("tables come as --markdown or as --json, not as both")
     logs = found_logs(runs, slower=positive_number("slower", slower, allow_zero=True))
+    groups = group_runs(logs)
+    if best is not None:
+        _print_best(groups, goals, measure, protocols, _seconds(best), markdown, as_json)
+        return
     if computation_s is None:
         computation_s = slower * own_computation_s(logs)
-    groups = group_runs(logs)
     tables = {
         each: times_to_targets(
             groups, goals, computation_s=computation_s, protocol=each, against=against,
@@ -94,8 +100,7 @@ def command(
     }  # fmt: skip
     if as_json:
         about = {"measure": measure.name, "targets": goals,
-                 "computation_s": computation_s, "slower": slower,
-                 "patience": patience}  # fmt: skip
+                 "computation_s": computation_s, "slower": slower}  # fmt: skip
         plain = [
             {"protocol": each.name, **_plain(row, computation_s)}
             for each, rows in tables.items()
@@ -117,8 +122,7 @@ def _print(
 ) -> None:
     """Two tables for each environment: times, and how many times sooner."""
     what = "" if measure is ACCURACY else f" to a {measure.name}"
-    how = "" if protocol.name == IN_A_ROW.name else f", reached {protocol.in_words}"
-    what = f"{what}{how}, computation {computation_s:g} s a round"
+    what = f"{what} {protocol.title}, computation {computation_s:g} s a round"
     names = [f"to {goal:g}" for goal in goals]
     overall = ["on average"] if len(goals) > 1 else []
     if not markdown:
@@ -151,6 +155,73 @@ def _print(
                 ],
                 markdown=markdown,
             )
+
+
+def _print_best(
+    groups: list[Group],
+    goals: list[float],
+    measure: Measure,
+    protocols: list[ArrivalProtocol],
+    computations_s: list[float],
+    markdown: bool,
+    as_json: bool,
+) -> None:
+    """A table for each environment and protocol."""
+    found = {
+        protocol: best_against_best(
+            groups, goals, computations_s, protocol=protocol, measure=measure
+        )
+        for protocol in protocols
+    }
+    if as_json:
+        print_json({"measure": measure.name, "targets": goals, "rows": [
+            {"protocol": protocol.name, **dataclasses.asdict(each),
+             "seconds": [one.time_s(each.computation_s) for one in each.reached]}
+            for protocol, rows in found.items() for each in rows
+        ]})  # fmt: skip
+        return
+    what = "" if measure is ACCURACY else f" to a {measure.name}"
+    overall = ["on average"] if len(goals) > 1 else []
+    for protocol, rows in found.items():
+        for environment in dict.fromkeys(each.environment for each in rows):
+            where = f"{environment}: " if environment else ""
+            print_table(
+                f"{where}best against best{what} {protocol.title}",
+                [
+                    "computation",
+                    "the best",
+                    "seeds",
+                    f"to {goals[-1]:g}",
+                    *(f"sooner to {goal:g}" for goal in goals),
+                    *overall,
+                ],
+                [
+                    [
+                        f"{each.computation_s:g} s",
+                        each.configuration,
+                        ",".join(map(str, each.seeds)),
+                        _time(each.reached[-1], each.computation_s),
+                        *map(_gain, _gains(each)),
+                    ]
+                    for each in rows
+                    if each.environment == environment
+                ],
+                markdown=markdown,
+            )
+
+
+def _seconds(text: str) -> list[float]:
+    """Computation times, with commas between."""
+    try:
+        found = [parse_number("best", word) for word in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or not all(0.0 <= each < math.inf for each in found):
+        raise InputError(
+            "best must be computation times in seconds with commas between, such as 0,0.1,1,10, "
+            f"got {text!r}"
+        )
+    return found
 
 
 def _asked(targets: str | None, losses: str | None) -> tuple[Measure, list[float]]:
@@ -188,7 +259,7 @@ def _time(reached: Reach | None, computation_s: float) -> str:
     return f"{time_s:,.{0 if time_s >= 100 else 1}f} s, {reached.rounds:,.0f}"
 
 
-def _gains(row: Row) -> list[Speedup | None]:
+def _gains(row: Row | Best) -> list[Speedup | None]:
     """To each target and, of several, on average."""
     return [*row.sooner, row.sooner_overall] if len(row.sooner) > 1 else list(row.sooner)
 

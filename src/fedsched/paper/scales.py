@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedsched.analysis.arrival import IN_A_ROW, ArrivalProtocol, InARow
+from fedsched.analysis.arrival import ARRIVAL, ArrivalProtocol, InARow
 from fedsched.checks import one_of
 from fedsched.errors import InputError
 from fedsched.solve.uplink import PAPER_UPLINK
@@ -65,13 +65,13 @@ _SMALL = Scale(
     rounds={1: 400, 5: 260, 10: 260}, schedule_rounds=2_000,
     targets={math.inf: 0.92, 1.0: 0.90, 0.0: 0.80},
     training={"model": "softmax", "learning_rate": 0.002},
-    samples=500, eval_every={1: 4, 5: 4, 10: 4}, protocol=IN_A_ROW, window=5,
+    samples=500, eval_every={1: 4, 5: 4, 10: 4}, protocol=ARRIVAL, window=5,
 )  # fmt: skip
 _PAPER = Scale(
     name="paper", dataset="cifar10", devices=100, draws=(1, 5, 10), seeds=(1, 2, 3),
     rounds=dict.fromkeys((1, 5, 10), 10_000), schedule_rounds=4_000, targets=_PAPER_TARGETS,
     training={"model": "paper-cnn", "learning_rate": 0.01},
-    samples=500, eval_every={1: 50, 5: 20, 10: 20}, protocol=IN_A_ROW, window=5,
+    samples=500, eval_every={1: 50, 5: 20, 10: 20}, protocol=ARRIVAL, window=5,
     stops=True, longer={0.0: 20_000},
 )  # fmt: skip
 

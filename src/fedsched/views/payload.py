@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.analysis.arrival import IN_A_ROW, ArrivalProtocol, reach_steps
+from fedsched.analysis.arrival import ARRIVAL, ArrivalProtocol, reach_steps
 from fedsched.analysis.collect import Collection, GoodRun
 from fedsched.analysis.curves import Curve, averaged, thinned
 from fedsched.analysis.groups import Group, baseline_of, group_runs, summary_rows
@@ -36,7 +36,7 @@ def report_payload(
     found: Collection[GoodRun],
     *,
     target: float | None = None,
-    protocol: ArrivalProtocol = IN_A_ROW,
+    protocol: ArrivalProtocol = ARRIVAL,
     title: str = "Time to accuracy",
 ) -> dict[str, Any]:
     """Everything the page shows, as plain values for JSON.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedsched.analysis.arrival import (
     ACCURACY,
-    IN_A_ROW,
+    ARRIVAL,
     TRAINING_LOSS,
     ArrivalProtocol,
     Measure,
@@ -63,7 +63,7 @@ class Asked:
 
     targets: Sequence[float] = ()  # test accuracies
     computation_s: float = 0.0  # a round
-    protocol: ArrivalProtocol = IN_A_ROW
+    protocol: ArrivalProtocol = ARRIVAL
     window: int = 1  # points of the rolling mean, of 200 on each curve
     width_in: float = WIDTHS_IN["one"]
     until_s: float | None = None  # where an axis of computation times ends

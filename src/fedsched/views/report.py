@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fedsched.analysis.arrival import IN_A_ROW, ArrivalProtocol
+from fedsched.analysis.arrival import ARRIVAL, ArrivalProtocol
 from fedsched.analysis.collect import LeftOut, collect_runs
 from fedsched.files import atomic_path, output_path
 from fedsched.views.figures import PALETTE
@@ -43,7 +43,7 @@ def write_report(
     out: str | Path,
     *,
     target: float | None = None,
-    protocol: ArrivalProtocol = IN_A_ROW,
+    protocol: ArrivalProtocol = ARRIVAL,
     title: str = "Time to accuracy",
     slower: float = 1.0,
 ) -> Report:

@@ -183,7 +183,7 @@ function scenarios() {
   }
   const versions = [...new Set(groups.flatMap((group) => group.versions))];
   box.append(make("h3", {}, versions.length > 1 ? "Package versions (they differ between runs)" : "Package versions"), ...versions.map((each) => make("p", { class: "small" }, each)));
-  byId("method").textContent = `A target is reached ${data.protocol.in_words}. Simulated time is airtime plus computation time for every round, so one run answers for every computation time and the fastest configuration is the lower envelope of straight lines. Numbers come from every measurement; curves are thinned for drawing only.`;
+  byId("method").textContent = `A target is reached ${data.protocol.in_words}. Simulated time is airtime plus computation time for every round, so one run answers for every computation time and the fastest configuration is the lower envelope of straight lines. Curves are thinned for drawing only.`;
   if (!data.left_out.length) return;
   const n = data.left_out.length;
   byId("left-out").hidden = false;

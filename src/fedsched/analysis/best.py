@@ -1,0 +1,109 @@
+"""Best against best: every policy with the configuration that suits it, by computation time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+from fedsched.analysis.arrival import ACCURACY, ARRIVAL, ArrivalProtocol, Measure, Reach
+from fedsched.analysis.groups import Group, mean_reach, paired_speedup
+from fedsched.analysis.speedup import Speedup
+
+__all__ = ["Best", "best_against_best"]
+
+_BASELINE = ("uniform", "none")  # devices are drawn uniformly, and send all their bits
+Arrivals = list[tuple[Group, tuple[Reach, ...]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Best:
+    """The configuration of a policy that is the quickest at a computation time."""
+
+    environment: str
+    computation_s: float
+    configuration: str
+    seeds: tuple[int, ...]
+    reached: tuple[Reach, ...]  # a place for each target
+    sooner: tuple[Speedup | None, ...]  # than the best of uniform; None for that one itself
+    sooner_overall: Speedup | None  # the geometric mean over the targets
+
+
+def best_against_best(
+    groups: Sequence[Group],
+    targets: Sequence[float],
+    computations_s: Sequence[float],
+    *,
+    protocol: ArrivalProtocol = ARRIVAL,
+    measure: Measure = ACCURACY,
+) -> list[Best]:
+    """The best configuration of each policy, with hindsight, in every environment.
+
+    It has the least geometric mean of the times to the targets. Of a policy those configurations
+    take part that have the most seeds, and reach all targets with all of them. Updates that are
+    compressed in another way make another policy. A policy that plans with the computation time
+    takes part where it was made for at least half and at most twice that time.
+    """
+    policies: dict[tuple[str, ...], list[Group]] = {}
+    for group in groups:
+        policies.setdefault((group.environment, *_policy(group)), []).append(group)
+    arrivals = [_arrivals(each, targets, protocol, measure) for each in policies.values()]
+    found = []
+    for computation_s in computations_s:
+        suited = [[each for each in one if _suits(each[0], computation_s)] for one in arrivals]
+        firsts = [_first(each, computation_s) for each in suited if each]
+        for group, reached in firsts:
+            here = [each for each, _ in firsts if each.environment == group.environment]
+            base = next((each for each in here if _policy(each) == _BASELINE), None)
+            gain = partial(
+                _gain, base, group, computation_s=computation_s, protocol=protocol, measure=measure
+            )
+            found.append(
+                Best(
+                    environment=group.environment,
+                    computation_s=computation_s,
+                    configuration=group.choice,
+                    seeds=tuple(group.seeds),
+                    reached=reached,
+                    sooner=tuple(map(gain, targets)),
+                    sooner_overall=gain(*targets),
+                )
+            )
+    return found
+
+
+def _policy(group: Group) -> tuple[str, str]:
+    """Its kind, and how updates are compressed."""
+    sent = group.fields.get("training.compress", "none")
+    return str(group.fields.get("policy.kind")), str(sent)
+
+
+def _arrivals(
+    groups: Sequence[Group], targets: Sequence[float], protocol: ArrivalProtocol, measure: Measure
+) -> Arrivals:
+    """When those with the most seeds reach the targets, if they reach all."""
+    most = max(len(group.logs) for group in groups)
+    found = []
+    for group in groups:
+        reached = [mean_reach(group, goal, protocol, measure=measure) for goal in targets]
+        known = tuple(each for each in reached if each is not None)
+        if len(group.logs) == most and len(known) == len(targets):
+            found.append((group, known))
+    return found
+
+
+def _suits(group: Group, computation_s: float) -> bool:
+    """Whether it was made for about that computation time, or for any."""
+    made_for_s = group.fields.get("policy.computation_s")
+    return made_for_s is None or 0.5 * made_for_s <= computation_s <= 2.0 * made_for_s
+
+
+def _first(arrivals: Arrivals, computation_s: float) -> tuple[Group, tuple[Reach, ...]]:
+    return min(arrivals, key=lambda each: prod(one.time_s(computation_s) for one in each[1]))
+
+
+def _gain(base: Group | None, group: Group, *targets: float, **asked: Any) -> Speedup | None:
+    """How many times sooner than another; None if it is that one, or if there is none."""
+    if base is None or base is group:
+        return None
+    return paired_speedup(base, group, *targets, **asked)
