@@ -54,7 +54,7 @@ def by_the_page(runs, page, target):
     (text,) = re.findall(r'<script [^>]*id="data"[^>]*>(.*?)</script>', page.read_text(), re.S)
     found = {}
     for group in json.loads(text)["groups"]:
-        steps = zip(*group["runs"][0]["steps"], strict=True)
+        steps = zip(*group["runs"][0]["steps"][:3], strict=True)
         first = next(((a, t) for t, a, value in steps if value >= target), None)
         found[group["choice"]] = (
             (None, None) if first is None else (first[0] + COMPUTATION_S * first[1], first[1])
