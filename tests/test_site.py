@@ -104,3 +104,8 @@ def test_the_reference_has_every_public_name_command_and_policy(site):
 def test_a_page_is_short(page):
     count = len(page.read_text(encoding="utf-8").split())
     assert count <= MOST_WORDS or page.stem in LONG, f"{page.name} has {count} words"
+
+
+def test_the_readme_is_read_in_a_minute():
+    count = len((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert count <= 700, f"README.md has {count} words"
