@@ -89,6 +89,31 @@ def test_the_table_shows_the_figures_of_the_object(fedsched, as_json):
     assert f"{report['worst_mean_power_w']:.3f}" in out
 
 
+def test_a_budget_that_is_not_kept_is_shown_with_its_limit_and_who_knows_of_it(fedsched):
+    _, out, _ = fedsched("schedule", *SMALL)  # empty queues begin at the peak
+    assert "worst device's mean" in out
+    assert "1 W a round" in out
+    assert "above the budget" in out
+    assert "known to the policies" not in out  # of the power all policies know
+    set_limits = ("--set", "budgets.participation=0.1", "--set", "budgets.energy_j=1e9")
+    _, out, _ = fedsched("schedule", *TINY, *set_limits, "--compare", "uniform,auto")
+    assert "participation, energy" in out or "energy, participation" in out
+    assert "known to the policies lyapunov and auto alone" in out
+    assert "uniform (with-replacement) │ participation" in out
+
+
+def test_updates_that_are_lost_are_counted(fedsched, as_json):
+    assert as_json(*TINY)["lost_share"] is None
+    lossy = ("--policy", "uniform", "--draws", 6, "--devices", 6, "--rounds", 400, "--seed", 3)
+    share = as_json(*lossy, "--set", "knowledge.loss=0.2")["lost_share"]
+    assert share == pytest.approx(0.2, abs=0.04)
+    _, out, _ = fedsched("schedule", *lossy, "--set", "knowledge.loss=0.2")
+    assert "updates lost" in out
+    assert f"{100 * share:.1f} %" in out
+    kept = as_json(*lossy, "--set", "knowledge.error_db=3", "--set", "knowledge.outage=0.1")
+    assert 0.0 < kept["lost_share"] <= 0.1 + 0.06  # six margins of at most 20 dB, 1,300 attempts
+
+
 @pytest.mark.parametrize("policy", ["lyapunov", "uniform", "full"])
 def test_a_trace_with_unreachable_devices_gives_strict_json(as_json, tmp_path, policy):
     gain = np.random.default_rng(1).exponential(1.0, (5, 4))

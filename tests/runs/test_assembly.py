@@ -2,8 +2,9 @@
 
 import pytest
 
+from fedsched.analysis.tally import ScheduleTally
 from fedsched.errors import InputError
-from fedsched.runs.assembly import policy_of, trainer_spec_of
+from fedsched.runs.assembly import budgets_of, policy_of, schedule_of, trainer_spec_of
 from fedsched.runs.scenario import scenario_from
 from fedsched.solve.uplink import PAPER_UPLINK
 
@@ -29,3 +30,22 @@ def test_samples_are_counted_against_the_devices():
     assert trainer_spec_of(scenario, 2, "cpu").size.tolist() == [1, 2]
     with pytest.raises(InputError, match=r"data\.samples has 2 numbers and there are 3 devices"):
         trainer_spec_of(scenario, 3, "cpu")
+
+
+@pytest.mark.parametrize("mode", ["average", "strict"])
+def test_a_battery_lasts_for_the_run(mode):
+    scenario = scenario_from(
+        {
+            "run": {"rounds": 30, "seed": 1},
+            "policy": {"kind": "auto", "budget_mode": mode},
+            "channel": {"devices": 5},
+            "uplink": {"preset": "lte", "bits": 1e6, "budget_w": "inf"},
+            "budgets": {"battery_j": 0.3, "circuit_w": 0.5},
+        }
+    )
+    tally = ScheduleTally(5, budgets_of(scenario, PAPER_UPLINK))
+    for done in schedule_of(scenario, 10):
+        tally.add(done)
+    (use,) = tally.uses
+    assert use.limit == pytest.approx(0.3 / 30)
+    assert 0.5 < use.share <= 1.0 + 1e-12  # it is used, and not more than it holds

@@ -26,6 +26,7 @@ class ScheduleSummary:
     worst_mean_power_w: float
     mean_power_w: float
     worst_residual: float  # largest optimality residual of any round
+    lost_share: float | None  # of the uploads, those that did not arrive; None where all must
     rounds: int
 
     def as_dict(self) -> dict[str, Any]:
@@ -48,6 +49,7 @@ class ScheduleTally:
         self._worst_residual = 0.0
         self._airtime_s: list[float] = []
         self._size: list[int] = []
+        self._lost: int | None = None
         self._mean_power_w: list[float] = []
         self._worst_power_w: list[float] = []
 
@@ -65,6 +67,8 @@ class ScheduleTally:
         self._worst_residual = max(self._worst_residual, done.decision.residual)
         self._airtime_s.append(done.airtime_s)
         self._size.append(done.cohort.size)
+        if done.arrived is not None:
+            self._lost = (self._lost or 0) + int((~done.arrived).sum())
         rounds = len(self._size)
         self._mean_power_w.append(float(self._power_sum.mean()) / rounds)
         self._worst_power_w.append(float(self._power_sum.max()) / rounds)
@@ -111,5 +115,6 @@ class ScheduleTally:
             worst_mean_power_w=float(self._power_sum.max()) / rounds,
             mean_power_w=float(self._power_sum.mean()) / rounds,
             worst_residual=self._worst_residual,
+            lost_share=None if self._lost is None else self._lost / max(sum(self._size), 1),
             rounds=self.rounds,
         )

@@ -7,7 +7,7 @@ import click
 
 from fedsched.analysis.comparison import comparison_row
 from fedsched.checks import number_within, one_of
-from fedsched.cli.budgets import power_mark, print_budgets
+from fedsched.cli.budgets import mean_power, print_budgets
 from fedsched.cli.options import NUMBER, json_option, out_option, set_option, workers_option
 from fedsched.cli.output import end_with, print_json, print_table, run_each
 from fedsched.errors import InputError
@@ -125,7 +125,7 @@ def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
             f"{1e3 * row['feedback_s_per_round']:.3f}",
             *_sent(row)[: len(packed)],
             f"{row['devices_per_round']:.2f}",
-            shown(row["worst_mean_power_w"], ".3f") + power_mark(row["budgets"]),
+            mean_power(row["worst_mean_power_w"], row["budgets"]),
             f"{row['jain_fairness']:.3f}",
             shown(row["mean_inverse_probability"], ".1f"),
             f"{row['final_accuracy']:.3f}",

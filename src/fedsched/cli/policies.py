@@ -47,6 +47,7 @@ def _row(name: str) -> dict[str, Any]:
         "biased": info.biased,
         "weights": info.weights,
         "power": info.power,
+        "budgets": info.budgets,
         "options": sorted(info.reads),
         "reference": info.reference,
     }

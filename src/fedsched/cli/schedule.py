@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from fedsched.analysis.tally import ScheduleTally
-from fedsched.cli.budgets import power_mark, print_budgets
+from fedsched.cli.budgets import mean_power, print_budgets
 from fedsched.cli.interrupts import Interrupt, gentle_interrupt
 from fedsched.cli.options import NUMBER, WHOLE, json_option, out_option, set_option
 from fedsched.cli.output import print_json, print_table, track
@@ -277,27 +277,26 @@ def _figure(case: Callable[..., Scenario], air: Callable[[Scenario], Air], budge
 def _print(reports: list[dict[str, Any]], title: str) -> None:
     header = ["policy", "draws", "airtime s/round", "devices/round", "mean 1/q",
               "worst mean power W", "seconds"]  # fmt: skip
+    lossy = any(report["lost_share"] is not None for report in reports)
     rows = [
         [
-            report["policy"]
-            + (f" ({report['design']})" if report["design"] else "")
-            + policy_info(report["policy"]).mark,
+            _name(report) + policy_info(report["policy"]).mark,
             "-" if report["draws"] is None else str(report["draws"]),
             f"{report['airtime_s_per_round']:.4f}",
             f"{report['devices_per_round']:.2f}",
             _inverse(report["mean_inverse_probability"]),
-            _power(report["worst_mean_power_w"]) + power_mark(report["budgets"]),
+            mean_power(report["worst_mean_power_w"], report["budgets"]),
             f"{report['seconds']:.1f}",
+            *([f"{100 * report['lost_share']:.1f} %"] if lossy else []),
         ]
         for report in reports
     ]
-    print_table(title, header, rows)
-    print_budgets([(report["policy"], report["budgets"]) for report in reports])
+    print_table(title, [*header, "updates lost"] if lossy else header, rows)
+    print_budgets([(_name(report), report["budgets"]) for report in reports])
 
 
-def _power(value: float | None) -> str:
-    """A mean power, where there is one; nobody knows that of a modem which only its rates tell."""
-    return "-" if value is None else f"{value:.3f}"
+def _name(report: dict[str, Any]) -> str:
+    return str(report["policy"]) + (f" ({report['design']})" if report["design"] else "")
 
 
 def _inverse(value: float | None) -> str:

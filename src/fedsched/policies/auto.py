@@ -31,7 +31,7 @@ from fedsched.policies.sizing import cheapest
 from fedsched.policies.system import System, reachable_gains
 from fedsched.values import Decision, Experience, Observation, PerDevice, Plan
 
-__all__ = ["Auto"]
+__all__ = ["FIRST_CREDIT", "Auto"]
 
 _WINDOW = 50.0  # rounds that averages look back; fewer while fewer have passed
 _STEP = 0.05  # of a price, where a device spends nothing or twice its budget
@@ -42,7 +42,7 @@ _LEAST_SHARE = 0.01  # of what a budget costs in what time costs
 # taking part less often, and its price has no such bound.
 _MOST_SHARE = {AveragePower.name: 10.0, Energy.name: 20.0}
 _MOST_SHARE_OF_OTHERS = 1e6
-_FIRST_CREDIT = {"average": 10.0, "strict": 1.0}  # rounds of its budget that a device begins with
+FIRST_CREDIT = {"average": 10.0, "strict": 1.0}  # rounds of its budget that a device begins with
 _MOST_CREDIT = 60.0  # rounds of its budget that a device may save up
 _RESERVE, _RESERVE_ROUNDS = 30.0, 100.0  # what it aims to have saved, and how fast
 _CUTS = 3  # passes over powers that an account cuts
@@ -103,7 +103,7 @@ class Auto(AbstractPolicy):
             if getattr(self, name) is not None:
                 positive_number(name, getattr(self, name))
         positive_number("weight_limit", self.weight_limit)
-        if self.budget_mode not in _FIRST_CREDIT:
+        if self.budget_mode not in FIRST_CREDIT:
             raise InputError(
                 f"budget_mode must be 'average' or 'strict', got {self.budget_mode!r}; 'average' "
                 "lets a device spend some rounds of its budget in advance"
@@ -241,7 +241,7 @@ class Auto(AbstractPolicy):
             begun["airtime_s"] = started(self._mean_s(airtime_s, np.where(new, q, 0.0)))
         round_s = self._compute_s + average(begun["airtime_s"])
         for budget in self.system.budgets:
-            credit = _FIRST_CREDIT[self.budget_mode] * budget.rounds(round_s)
+            credit = FIRST_CREDIT[self.budget_mode] * budget.rounds(round_s)
             for name, value in (("credit", credit), ("share", first[budget.name][new])):
                 begun[f"{name}.{budget.name}"] = state[f"{name}.{budget.name}"].copy()
                 begun[f"{name}.{budget.name}"][new] = value

@@ -32,6 +32,7 @@ class PolicyInfo:
         weights: how the updates of a cohort are added up.
         reference: where it was published.
         power: the rule it has unless told otherwise.
+        budgets: "all" where it plans by every budget, "power" where it knows that one alone.
     """
 
     policy: type[AbstractPolicy]
@@ -40,6 +41,7 @@ class PolicyInfo:
     weights: str = "average over the cohort"
     reference: str = ""
     power: str = "constant"
+    budgets: str = "power"
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     @property

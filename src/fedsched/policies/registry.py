@@ -74,6 +74,7 @@ _OWN: dict[str, PolicyInfo] = {
         weights=_HT,
         reference="the paper; INFOCOM 2022 (independent), arXiv 2201.07912",
         power="queue",
+        budgets="all",
     ),
     "auto": PolicyInfo(
         policy=Auto,
@@ -82,6 +83,7 @@ _OWN: dict[str, PolicyInfo] = {
         weights=_HT,
         reference="docs/auto.md",
         power="queue",
+        budgets="all",
     ),
     "round-robin": PolicyInfo(
         policy=RoundRobin,

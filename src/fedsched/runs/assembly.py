@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from fedsched.policies import (
     build_policy,
     policy_info,
 )
+from fedsched.policies.auto import FIRST_CREDIT
 from fedsched.radio import AbstractChannel, Trace, make_channel
 from fedsched.radio.access import AbstractAccess, AbstractOFDMA, make_access
 from fedsched.radio.units import Quantity
@@ -147,6 +149,25 @@ def budgets_of(scenario: Scenario, uplink: AbstractLink) -> tuple[AbstractBudget
     return tuple(budgets)
 
 
+def _planned_by(
+    scenario: Scenario, budgets: tuple[AbstractBudget, ...]
+) -> tuple[AbstractBudget, ...]:
+    """The budgets as a policy has them: a battery that is empty lends no rounds in advance.
+
+    ``auto`` may spend up to T limits and those that an account begins with, so a limit is so much
+    less than a battery's share of a round.
+    """
+    if scenario.budgets.battery_j is None or scenario.policy.kind != "auto":
+        return budgets
+    rounds, ahead = scenario.run.rounds, FIRST_CREDIT[scenario.policy.budget_mode]
+    return tuple(
+        replace(each, limit=each.limit * (rounds / (rounds + ahead)))
+        if isinstance(each, Energy)
+        else each
+        for each in budgets
+    )
+
+
 # Over measured rates nobody sets a power, and none need be known unless a budget counts it.
 _NO_POWER = (
     "channel.kind: {!r} holds rates, and the power that its modems send with is not known, but {}; "
@@ -174,7 +195,7 @@ def policy_of(scenario: Scenario, uplink: AbstractLink) -> AbstractPolicy:
     peaks = _each(scenario.uplink.max_power_w)
     system = System(
         link=uplink,
-        budgets=budgets_of(scenario, uplink),
+        budgets=_planned_by(scenario, budgets_of(scenario, uplink)),
         peak_w=peaks if isinstance(peaks, np.ndarray) else None,
         access=access_of(scenario, uplink),
         compute_s=scenario.uplink.computation.mean_s,
