@@ -117,9 +117,10 @@ SETTINGS = {
 
 
 def measured(count, settings, ledger):
-    """The ratio of every policy, setting and fleet; those in the ledger are not measured again."""
+    """The ratios so far by policy, setting and fleet, after each; what the ledger has is not again."""
     lines = ledger.read_text().splitlines() if ledger.exists() else []
     found = {tuple(key): ratio for key, ratio in map(json.loads, lines)}
+    yield found
     for name, (access, own) in settings.items():
         for number, fleet in enumerate(fleets(count)):
             for make in POLICIES:
@@ -131,18 +132,20 @@ def measured(count, settings, ledger):
                 print(*key, f"{fleet.name}: {found[key]:.3f}", flush=True)
                 with ledger.open("a") as file:
                     file.write(json.dumps([key, found[key]]) + "\n")
-    return found
+                yield found
 
 
-def table(found, settings, count):
-    """A row for each policy and setting."""
-    for name in settings:
+def table(found):
+    """A row for each policy and setting that was measured."""
+    for name in SETTINGS:
         for make in POLICIES:
-            ratios = [found[make.__name__, name, number] for number in range(count)]
+            ratios = [each for key, each in found.items() if key[:2] == (make.__name__, name)]
+            if not ratios:
+                continue
             low, middle, high = np.quantile(ratios, [0.0, 0.5, 1.0])
             below = sum(ratio < 1.0 for ratio in ratios)
-            policy = f"`{make.__name__}`"
-            yield f"| {name} | {policy} | {low:.3f} | {middle:.2f} | {high:.2f} | {below} |"
+            spread = f"{low:.3f} | {middle:.2f} | {high:.2f}"
+            yield f"| {name} | `{make.__name__}` | {len(ratios)} | {spread} | {below} |"
 
 
 def main():
@@ -154,20 +157,27 @@ def main():
     given = arguments.parse_args()
     count, settings = given.fleets, dict(list(SETTINGS.items())[: given.settings])
     given.ledger.parent.mkdir(parents=True, exist_ok=True)
-    found = measured(count, settings, given.ledger)
-    lines = [
-        "# Priced by the access in force",
-        "",
-        f"{count} random fleets, {ROUNDS} rounds each: `python -m benchmarks.access "
-        f"--fleets {count} --settings {given.settings}`. How many times shorter a round is at the "
-        "same mean 1/q than if the policy prices as if devices took turns and computed alike.",
-        "",
-        "| in force | policy | least | median | most | fleets below 1 |",
-        "|---|---|---|---|---|---|",
-        *table(found, settings, count),
-    ]
-    given.out.write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    for found in measured(count, settings, given.ledger):
+        given.out.write_text(page(found))
+    print(page(found))
+
+
+def page(found):
+    """What was found, as it stands in ``results``."""
+    return "\n".join(
+        [
+            "# Priced by the access in force",
+            "",
+            f"Random fleets, {ROUNDS} rounds each: `python -m benchmarks.access`. How many times",
+            "shorter a round is at the same mean 1/q than if the policy prices as if devices took",
+            "turns and computed alike.",
+            "",
+            "| in force | policy | fleets | least | median | most | fleets below 1 |",
+            "|---|---|---|---|---|---|---|",
+            *table(found),
+            "",
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -29,10 +29,18 @@ __all__ = [
     "Sizes",
     "TrainedRound",
     "Use",
+    "over",
     "spread",
 ]
 
 PerDevice: TypeAlias = NDArray[np.float64]  # shape (..., devices)
+
+
+def over(amount: PerDevice | float, probability: PerDevice) -> PerDevice:
+    """What each device may use if it takes part; infinite for those that do not."""
+    most: PerDevice = np.full(len(probability), np.inf)
+    np.divide(amount, probability, out=most, where=probability > 0.0)
+    return most
 
 
 def spread(value: PerDevice, place: NDArray[np.generic], devices: int, fill: float) -> PerDevice:

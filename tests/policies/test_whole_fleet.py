@@ -123,7 +123,7 @@ def test_without_signals_there_is_no_energy_to_save():
     system = System(link=RateLink(bits=1e6), budgets=())
     policy = FdmaEnergy(system=system)
     with pytest.raises(
-        InputError, match=r"'fdma-energy' sets powers .* a RateLink has rates alone"
+        InputError, match=r"'fdma-energy' asks how strong .* a RateLink has rates alone"
     ):
         policy.decide(observed(np.ones(2)), policy.init(2))
 

@@ -29,7 +29,7 @@ from fedsched.policies.least_cost import price_of_time, probability_of_least_cos
 from fedsched.policies.pricing import Pricing, Queues, check_size
 from fedsched.policies.sizing import cheapest
 from fedsched.policies.system import System, reachable_gains
-from fedsched.values import Decision, Experience, Observation, PerDevice, Plan
+from fedsched.values import Decision, Experience, Observation, PerDevice, Plan, over
 
 __all__ = ["FIRST_CREDIT", "Auto"]
 
@@ -180,9 +180,9 @@ class Auto(AbstractPolicy):
         for _ in range(_CUTS):  # what the account does not hold is not sent, and that has its price
             if not np.any(wanted_w * q > held_w):
                 break
-            plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)), like=plan)
+            plan = self.system.plan(gain, np.minimum(wanted_w, over(held_w, q)), like=plan)
             q = _priced(pricing, plan, prices, sent, floor, least)
-        plan = self.system.plan(gain, np.minimum(wanted_w, _over(held_w, q)), like=plan)
+        plan = self.system.plan(gain, np.minimum(wanted_w, over(held_w, q)), like=plan)
         wait = wait_s(self.system.budgets, state, plan, floor)
         q = affordable(self.system.budgets, state, plan, q, wait)
         decision = Decision(
@@ -328,13 +328,6 @@ def _known(price: PerDevice) -> PerDevice:
     return np.where(np.isnan(price), 0.0, price)
 
 
-def _over(amount: PerDevice | float, probability: PerDevice) -> PerDevice:
-    """Amount over probability, infinite for those that do not take part."""
-    most: PerDevice = np.full(len(probability), np.inf)
-    np.divide(amount, probability, out=most, where=probability > 0.0)
-    return most
-
-
 def _priced(
     pricing: Pricing, plan: Plan, prices: Queues, weight: PerDevice, floor: PerDevice, least: float
 ) -> PerDevice:
@@ -343,4 +336,4 @@ def _priced(
     def solve(price: PerDevice) -> PerDevice:
         return probability_of_least_cost(weight, price, floor, least)
 
-    return solve(pricing.settled(plan, prices, weight, solve))
+    return solve(pricing.price_in_force(plan, prices, weight, solve))

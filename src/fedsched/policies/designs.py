@@ -178,11 +178,7 @@ class FixedSize(_Sized):
     ) -> NDArray[np.int64]:
         """Those that are sure, and the winners of the duels of the others."""
         del draw_probability
-        q = probability
-        sure = np.flatnonzero(q >= 1.0)
-        undecided = rng.permutation(np.flatnonzero((q > 0.0) & (q < 1.0)))
-        chosen = _pivotal(q[undecided], rng)
-        return np.sort(np.concatenate([sure, undecided[chosen]])).astype(np.int64)
+        return _pivotal(probability, rng)
 
 
 @final
@@ -208,12 +204,7 @@ class Pivotal(AbstractDesign):
     ) -> NDArray[np.int64]:
         """Those that are sure, and the winners of the duels of the others."""
         del draw_probability
-        q = probability
-        sure = np.flatnonzero(q >= 1.0)
-        undecided = rng.permutation(np.flatnonzero((q > 0.0) & (q < 1.0)))
-        undecided = undecided[np.argsort(q[undecided], kind="stable")]
-        chosen = _pivotal(q[undecided], rng)
-        return np.sort(np.concatenate([sure, undecided[chosen]])).astype(np.int64)
+        return _pivotal(probability, rng, in_order=True)
 
 
 @final
@@ -238,7 +229,19 @@ class FullCensus(AbstractDesign):
         return np.flatnonzero(probability).astype(np.int64)
 
 
-def _pivotal(q: PerDevice, rng: np.random.Generator) -> NDArray[np.int64]:
+def _pivotal(
+    q: PerDevice, rng: np.random.Generator, *, in_order: bool = False
+) -> NDArray[np.int64]:
+    """The sure devices and the winners of the duels; in order of q, or any, by chance."""
+    sure = np.flatnonzero(q >= 1.0)
+    undecided = rng.permutation(np.flatnonzero((q > 0.0) & (q < 1.0)))
+    if in_order:
+        undecided = undecided[np.argsort(q[undecided], kind="stable")]
+    chosen = undecided[_duels(q[undecided], rng)]
+    return np.sort(np.concatenate([sure, chosen])).astype(np.int64)
+
+
+def _duels(q: PerDevice, rng: np.random.Generator) -> NDArray[np.int64]:
     """Positions chosen by duels of neighbours until one at most is undecided."""
     chosen: list[NDArray[np.int64]] = []
     place = np.arange(len(q))

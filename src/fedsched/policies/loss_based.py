@@ -77,9 +77,26 @@ class PowerOfChoice(AbstractChoicePolicy):
         return Choice(device=device, weight=np.full(len(device), 1.0 / max(len(device), 1)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _ByLastLoss(AbstractChoicePolicy):
+    """A rule that ranks devices by the loss of their last local training."""
+
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.STALE})
+    unknown: ClassVar[float]  # the loss of a device that never took part
+
+    def start(self, devices: int) -> PolicyState:
+        """No loss is known."""
+        return {"loss": np.full(devices, self.unknown)}
+
+    def observe(self, state: PolicyState, experience: Experience) -> PolicyState:
+        """The losses of the cohort replace the old ones."""
+        known = experience.with_losses()
+        return {**state, "loss": _replaced(state["loss"], known.device, known.loss)}
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
-class StalePowerOfChoice(AbstractChoicePolicy):
+class StalePowerOfChoice(_ByLastLoss):
     """Power-of-choice by the loss of a device's last local training; nobody is asked.
 
     A device that never took part counts as infinitely bad.
@@ -87,7 +104,7 @@ class StalePowerOfChoice(AbstractChoicePolicy):
 
     candidates: int | None = None
 
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.STALE})
+    unknown: ClassVar[float] = np.inf
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,15 +112,6 @@ class StalePowerOfChoice(AbstractChoicePolicy):
             whole_number("candidates", self.candidates)
 
     name = "power-of-choice-stale"
-
-    def start(self, devices: int) -> PolicyState:
-        """No loss is known."""
-        return {"loss": np.full(devices, np.inf)}
-
-    def observe(self, state: PolicyState, experience: Experience) -> PolicyState:
-        """The losses of the cohort replace the old ones."""
-        known = experience.with_losses()
-        return {**state, "loss": _replaced(state["loss"], known.device, known.loss)}
 
     def choose(self, context: Context) -> Choice:
         """The m largest known losses among d random devices."""
@@ -117,7 +125,7 @@ class StalePowerOfChoice(AbstractChoicePolicy):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ActiveFL(AbstractChoicePolicy):
+class ActiveFL(_ByLastLoss):
     r"""A softmax of valuations :math:`\sqrt{n_k} \times` mean loss (Goetz et al.).
 
     Valuations are those of the last participation; a device that never took part has the largest
@@ -137,22 +145,13 @@ class ActiveFL(AbstractChoicePolicy):
     explore: float = 0.1
     samples: float = 500.0
 
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.STALE})
+    unknown: ClassVar[float] = np.nan
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive_number("samples", self.samples)
 
     name = "active-fl"
-
-    def start(self, devices: int) -> PolicyState:
-        """No valuation is known."""
-        return {"loss": np.full(devices, np.nan)}
-
-    def observe(self, state: PolicyState, experience: Experience) -> PolicyState:
-        """The losses of the cohort replace the old ones."""
-        known = experience.with_losses()
-        return {**state, "loss": _replaced(state["loss"], known.device, known.loss)}
 
     def choose(self, context: Context) -> Choice:
         """Draw from the softmax, then uniformly."""

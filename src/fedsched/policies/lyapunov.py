@@ -181,7 +181,7 @@ class Lyapunov(AbstractPolicy):
         def probability(price: PerDevice) -> PerDevice:
             return spread(solved(price).probability, near, devices, 0.0)
 
-        price = pricing.settled(plan, queues, weight, probability)
+        price = pricing.price_in_force(plan, queues, weight, probability)
         found = solved(price)
         omega = found.draw_probability
         return RoundSolution(

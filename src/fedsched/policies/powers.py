@@ -10,7 +10,7 @@ from fedsched.checks import whole_number
 from fedsched.errors import UnknownNameError
 from fedsched.policies.pricing import Pricing, Queues, State, check_size
 from fedsched.policies.system import System
-from fedsched.values import PerDevice, Plan
+from fedsched.values import PerDevice, Plan, over
 
 __all__ = ["POWERS", "AbstractPower", "ExactPower", "QueuePower", "TrackedPower", "make_power"]
 
@@ -146,7 +146,7 @@ class TrackedPower(AbstractPower):
 
     def allowed_w(self, offered_w: PerDevice, state: State, probability: PerDevice) -> PerDevice:
         """Within what is saved."""
-        return np.minimum(offered_w, _over(state["saved"], probability))
+        return np.minimum(offered_w, over(state["saved"], probability))
 
     def advance(
         self,
@@ -185,7 +185,7 @@ class ExactPower(AbstractPower):
     def allowed_w(self, offered_w: PerDevice, state: State, probability: PerDevice) -> PerDevice:
         """Budget over probability."""
         del state
-        budget_w = _over(self.system.mean_power_w, probability)
+        budget_w = over(self.system.mean_power_w, probability)
         exact_w = np.minimum(budget_w, self.system.max_power_w)
         return np.where(probability > 0.0, exact_w, offered_w)
 
@@ -205,13 +205,6 @@ class ExactPower(AbstractPower):
 def _turns(devices: int, draws: int | None) -> float:
     """In how many rounds a device takes part once, if m of them do."""
     return 1.0 if draws is None else max(1.0, devices / whole_number("draws", draws))
-
-
-def _over(amount: PerDevice | float, probability: PerDevice) -> PerDevice:
-    """Amount over probability, infinite for those that do not take part."""
-    most: PerDevice = np.full(len(probability), np.inf)
-    np.divide(amount, probability, out=most, where=probability > 0.0)
-    return most
 
 
 def make_power(

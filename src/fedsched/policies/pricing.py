@@ -118,7 +118,7 @@ class Pricing:
         """The price of each device, its upload in turn: that of its time, and of its budgets."""
         return self._of(plan.upload_s, plan, queues)
 
-    def settled(
+    def price_in_force(
         self,
         plan: Plan,
         queues: Queues,

@@ -96,6 +96,15 @@ class System:
         """Whether a device adds its own upload to a round, whoever else takes part."""
         return isinstance(self.access, TDMA) and self.late_s is None
 
+    def link_with_gains(self, policy: str) -> Uplink:
+        """The link, refused unless its devices have a signal-to-noise ratio."""
+        if not isinstance(self.link, Uplink):
+            raise InputError(
+                f"policy {policy!r} asks how strong signals are, and a {type(self.link).__name__} "
+                "has rates alone; take a channel of gains, or another policy"
+            )
+        return self.link
+
     def plan(self, gain: PerDevice, power_w: PerDevice, like: Plan | None = None) -> Plan:
         """What each device does at this power, in the sizes of another plan if one is given.
 

@@ -11,7 +11,6 @@ from fedsched.policies.budgets import Energy
 from fedsched.policies.designs import AbstractDesign, FullCensus
 from fedsched.policies.fdma import Shared, least_energy, least_time_s
 from fedsched.policies.uniform import AbstractEqual
-from fedsched.solve.uplink import Uplink
 from fedsched.values import PerDevice, Plan, spread
 
 __all__ = ["FdmaEnergy", "IncompleteWork"]
@@ -59,12 +58,8 @@ class FdmaEnergy(_Everybody):
 
     def planned(self, gain: PerDevice, power_w: PerDevice) -> Plan:
         """The split of least energy, at most these powers."""
-        link, devices, near = self.system.link, len(gain), gain == gain
-        if not isinstance(link, Uplink):
-            raise InputError(
-                f"policy {self.name!r} sets powers by how strong signals are, and a "
-                f"{type(link).__name__} has rates alone; take a channel of gains, or another policy"
-            )
+        link = self.system.link_with_gains(self.name)
+        devices, near = len(gain), gain == gain
         energy = next((each for each in self.system.budgets if isinstance(each, Energy)), None)
 
         def each(value: float | PerDevice) -> PerDevice:

@@ -90,14 +90,11 @@ class ResourceBlocks(AbstractChoicePolicy):
         for each in self.interference or ():
             positive_number("interference", each, allow_zero=True)
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "resource-blocks"
+    name = "resource-blocks"
 
     def choose(self, context: Context) -> Choice:
         """The assignment of most worth; who is lost sends all the same, and counts for nothing."""
-        reach, link = context.reach, _with_gains(self)
+        reach, link = context.reach, self.system.link_with_gains(self.name)
         # The whole power on one of m blocks, whose noise is an m-th.
         snr = self.draws * _snr(link, context)[reach]
         noise = np.zeros(self.draws) if self.interference is None else np.array(self.interference)
@@ -163,7 +160,7 @@ class SinrThreshold(AbstractChoicePolicy):
         else:
             inner = self._inner.choose(context)
             device, state = inner.device, inner.state
-        snr = _snr(_with_gains(self), context)[device]
+        snr = _snr(self.system.link_with_gains(self.name), context)[device]
         arrived = snr >= 10.0 ** (self.sinr_db / 10.0)
         return Choice(
             device=device, weight=_average_of(device, arrived, context.share), state=state
@@ -189,10 +186,7 @@ class FedAU(AbstractTossedPolicy):
         super().__post_init__()
         whole_number("cutoff", self.cutoff)
 
-    @property
-    def name(self) -> str:
-        """What tables and figures call it."""
-        return "fedau"
+    name = "fedau"
 
     def start(self, devices: int) -> PolicyState:
         """No interval has ended: every weight is the share of the data."""
@@ -221,17 +215,6 @@ class FedAU(AbstractTossedPolicy):
                 "mean_interval": np.where(ends, moved, mean),
             },
         )
-
-
-def _with_gains(policy: AbstractChoicePolicy) -> Uplink:
-    """The link, refused unless its devices have a signal-to-noise ratio."""
-    link = policy.system.link
-    if not isinstance(link, Uplink):
-        raise InputError(
-            f"policy {policy.name!r} asks how strong signals are, and a {type(link).__name__} has "
-            "rates alone; take a channel of gains, or another policy"
-        )
-    return link
 
 
 def _snr(link: Uplink, context: Context) -> PerDevice:
