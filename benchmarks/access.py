@@ -117,7 +117,7 @@ SETTINGS = {
 
 
 def measured(count, settings, ledger):
-    """The ratios so far by policy, setting and fleet, after each; what the ledger has is not again."""
+    """After each ratio all so far; those that the ledger has are not measured again."""
     lines = ledger.read_text().splitlines() if ledger.exists() else []
     found = {tuple(key): ratio for key, ratio in map(json.loads, lines)}
     yield found

@@ -104,14 +104,14 @@ def test_a_budget_that_is_not_kept_is_shown_with_its_limit_and_who_knows_of_it(f
 
 def test_updates_that_are_lost_are_counted(fedsched, as_json):
     assert as_json(*TINY)["lost_share"] is None
-    lossy = ("--policy", "uniform", "--draws", 6, "--devices", 6, "--rounds", 400, "--seed", 3)
+    lossy = ("--policy", "uniform", "--draws", 6, "--devices", 6, "--rounds", 150, "--seed", 3)
     share = as_json(*lossy, "--set", "knowledge.loss=0.2")["lost_share"]
     assert share == pytest.approx(0.2, abs=0.04)
     _, out, _ = fedsched("schedule", *lossy, "--set", "knowledge.loss=0.2")
     assert "updates lost" in out
     assert f"{100 * share:.1f} %" in out
     kept = as_json(*lossy, "--set", "knowledge.error_db=3", "--set", "knowledge.outage=0.1")
-    assert 0.0 < kept["lost_share"] <= 0.1 + 0.06  # six margins of at most 20 dB, 1,300 attempts
+    assert 0.0 < kept["lost_share"] <= 0.1 + 0.06  # six margins, 600 attempts
 
 
 @pytest.mark.parametrize("policy", ["lyapunov", "uniform", "full"])

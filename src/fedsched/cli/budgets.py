@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from fedsched.cli.output import print_table
-from fedsched.policies import POLICIES, AveragePower
+from fedsched.policies import POLICIES, AveragePower, policy_info
 
 __all__ = ["ABOVE", "mean_power", "print_budgets"]
 
@@ -53,7 +53,7 @@ def print_budgets(rows: Iterable[tuple[str, Budgets]]) -> None:
     if above:
         click.echo("!: the mean so far is above the budget of the device that uses most of it")
     if others:
-        keep = [name for name, info in POLICIES.items() if info.budgets == "all"]
+        keep = [name for name in POLICIES if policy_info(name).budgets == "all"]
         click.echo(
             f"{', '.join(others)}: known to the policies {' and '.join(keep)} alone; the rules of "
             "the others know no budget but the power"
