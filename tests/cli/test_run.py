@@ -117,7 +117,7 @@ def test_runs_with_a_size_for_each_device_are_read_like_others(fedsched, scenari
     code, out, err = fedsched("times", "there", "--targets", "0.01")
     assert (code, err) == (0, "")
     assert "uniform" in out
-    code, out, err = fedsched("advise", scenario, "--rounds", 5, "--weight", 1, "--top", 1)
+    code, out, err = fedsched("advise", scenario, "--rounds", 3, "--seeds", 1)
     assert (code, err) == (0, "")
 
 

@@ -280,7 +280,7 @@ OPTIONS = {
     "pack": ("--out", "--resumable"),
     "bound": ("--devices", "--replay-every", "--json"),
     "data": ("--from", "--cache"),
-    "advise": ("--rounds", "--top", "--step"),
+    "advise": ("--rounds", "--kappa", "--seeds", "--computation-s", "--set"),
     "run": ("--out", "--workers", "--device", "--engine", "--set"),
 }  # fmt: skip
 VALUES = ("0", "1", "2", "3", "-1", "1e308", "1e-308", "nan", "inf", "", "a", "\x1b[2J", "2.5",

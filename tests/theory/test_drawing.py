@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from fedsched.runs.scenario import scenario_from
+from fedsched.theory.advice import Study, simulate
 from fedsched.theory.bounds import ProblemConstants
 from fedsched.theory.drawing import (
     advice_figure,
@@ -9,6 +11,7 @@ from fedsched.theory.drawing import (
     counterexample_rows,
 )
 from fedsched.theory.runs import RunBound
+from fedsched.theory.verdicts import point
 
 
 def labels(figure):
@@ -45,14 +48,21 @@ def test_a_bound_that_says_nothing_at_the_runs_step_is_drawn_for_the_largest_all
     assert line.get_ydata()[-1] == pytest.approx(found.corrected(shown).total)
 
 
-def test_the_trade_off_has_a_second_panel_if_there_is_something_to_compare():
-    row = {
-        "label": "uniform m=1", "policy": "uniform", "design": "fixed-size", "measured_s": 3.0,
-        "airtime_s_per_round": 0.1, "relative_rounds": 2.0, "relative_time": 1.0,
-    }  # fmt: skip
-    rows = [row, {**row, "airtime_s_per_round": 0.5, "measured_s": None, "relative_time": 5.0}]
-    about = {"weight": 0.1, "computation_s": 0.0}
-    assert len(advice_figure(rows, about).axes) == 1
-    both = advice_figure(rows, {**about, "rank_correlation": 0.5, "target": 0.9})
-    assert len(both.axes) == 2
-    assert both.axes[1].get_lines()[0].get_xdata() == [1.0]
+def test_advice_is_drawn_by_computation_time_and_where_there_is_a_noise_by_snr():
+    scenario = scenario_from({"run": {"rounds": 5, "seed": 1}, "channel": {"devices": 8},
+                              "uplink": {"bits": 1e6}})  # fmt: skip
+    study = Study.of([scenario], None, 2, 1)
+
+    def at(computation_s, snr_db=0.0):
+        cases = study.cases(computation_s, snr_db).values()
+        costs = {case: simulate(study, case) for case in cases}
+        return point(study, costs, computation_s, snr_db)
+
+    timed, shifted = [at(0.01), at(0.1), at(1.0)], [at(0.1, -10.0)]
+    assert len(advice_figure(timed, [], timed[1], 0.05).axes) == 1
+    figure = advice_figure(timed, shifted, timed[1], 0.05)
+    assert len(figure.axes) == 2
+    for axis, shown in zip(figure.axes, (timed, [shifted[0], timed[1]]), strict=True):
+        drawn = {tuple(line.get_ydata()) for line in axis.get_lines()}
+        assert tuple(each.times["auto"] for each in shown) in drawn
+        assert "auto" in {text.get_text() for text in axis.texts}

@@ -26,7 +26,7 @@ _COMMANDS = {
     "plot": "figures and tables for papers, from run folders: PDF, SVG, PNG, LaTeX, CSV",
     "pack": "small copies of runs, to keep or to send",
     "data": "fetch a data set (cifar10) into the cache, verified",
-    "advise": "rank m, lambda, V and design by predicted time to a target, before any training",
+    "advise": "when scheduling pays on a radio, and when not, before any training",
     "bound": "the convergence bound of a run, beside its measured gradients",
     "policies": "every policy: what it reads, whether it is unbiased, where it comes from",
     "schedule": "schedule without training: probabilities, powers and airtime over many rounds",

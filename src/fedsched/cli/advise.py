@@ -1,256 +1,219 @@
-"""``fedsched advise``: which m, lambda, V and design, before any training."""
+"""``fedsched advise``: when scheduling pays on a radio, and when not, before any training."""
 
-import dataclasses
-import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from fedsched.analysis.arrival import arrival_protocol
-from fedsched.checks import number_within, positive_number, whole_number
-from fedsched.cli.options import NUMBER, WHOLE, json_option, set_option
+from fedsched.checks import positive_number
+from fedsched.cli.budgets import ABOVE
+from fedsched.cli.options import NUMBER, WHOLE, json_option, out_option, set_option
 from fedsched.cli.output import print_json, print_table, track
-from fedsched.errors import InputError
-from fedsched.files import output_path
-from fedsched.runs.scenario import Scenario, scenario_from
+from fedsched.files import atomic_path, output_path
 from fedsched.runs.scenario_file import load_scenarios
+from fedsched.solve.uplink import PAPER_UPLINK
+from fedsched.theory.advice import Study, simulate
+from fedsched.theory.verdicts import SNR_SHIFTS_DB, TIE, UPLOADS, Point, point
 from fedsched.views.figures import FIGURE_SUFFIXES, save_figure
+from fedsched.views.tables import csv_table
 
 __all__ = ["command"]
 
+# What advice is for without a file: the paper's radio and fleet.
+_PAPER: dict[str, dict[str, Any]] = {
+    "run": {"rounds": 4000, "seed": 0},
+    "uplink": {"bits": float(PAPER_UPLINK.bits)},
+}
+
 
 @click.command("advise", context_settings={"show_default": True})
-@click.argument("scenario", nargs=-1, required=True)
+@click.argument("scenario", required=False)
 @click.option(
-    "--rounds", type=WHOLE, default=400, help="Rounds of scheduling to simulate for each."
+    "--computation-s", type=NUMBER, help="Of a device in a round.  [default: the scenario's]"
 )
 @click.option(
-    "--computation-s",
-    type=NUMBER,
-    help="Computation time a round.  [default: the scenario's]",
+    "--kappa", type=NUMBER,
+    help="Mean 1/q that doubles the rounds.  [default: devices, and a third and three times that]",
+)  # fmt: skip
+@click.option(
+    "--rounds", type=WHOLE, help="Of each schedule.  [default: 15 to 100, fewer for more devices]"
 )
 @click.option(
-    "--step",
-    type=click.Choice(["own", "tuned"]),
-    default="own",
-    help="Rounds for the scenario's own step size, or for one tuned to each schedule.",
-)
-@click.option("--weight", type=NUMBER, help="Rho, in place of what --step stands for.")
-@click.option("--top", type=WHOLE, default=12, help="Rows to print.")
-@click.option(
-    "--compare",
-    metavar="RUNS",
-    multiple=True,
-    help="Compare with the times of the runs in this folder; may be given again.",
-)
-@click.option(
-    "--target",
-    type=NUMBER,
-    default=0.9,
-    help="Test accuracy. Predicted times are relative, the same for all; --compare measures to it.",
-)
-@click.option(
-    "--patience",
-    type=WHOLE,
-    help="For --compare: a target is reached by so many measurements in a row.  [default: by the "
-    "200-round mean]",
+    "--seeds", type=WHOLE, help="Schedules of each kind.  [default: 2; 1 from 3,000 devices on]"
 )
 @set_option
-@click.option("--plot", metavar="FILE", help=f"Draw the trade-off: {', '.join(FIGURE_SUFFIXES)}.")
+@click.option("--plot", metavar="FILE", help=f"Draw it: {', '.join(FIGURE_SUFFIXES)}.")
+@out_option("Write all predictions as a table: .csv.", metavar="FILE")
 @json_option
 def command(
-    scenario: tuple[str, ...], rounds: int, computation_s: float | None, step: str,
-    weight: float | None, top: int, compare: tuple[str, ...], target: float,
-    patience: int | None, plot: str | None, as_json: bool, settings: dict[str, Any],
+    scenario: str | None, computation_s: float | None, kappa: float | None, rounds: int | None,
+    seeds: int | None, plot: str | None, out: str | None, as_json: bool, settings: dict[str, Any],
 ) -> None:  # fmt: skip
-    """Rank ways to schedule the file SCENARIO by predicted time to a target, without training.
+    """Predict when `auto` reaches a target sooner than uniform cohorts, and when it does not.
 
-    A file with a [sweep] has its policies compared; any other, a grid of m, lambda, V and design.
-    Several files are ranked together, if they differ in policies alone.
-    Time is time a round, simulated, times rounds, which grow with the mean of 1/q: T ~ 1 + rho
-    (mean 1/q - 1). A tuned step has rho = 1; for the scenario's own, rho is measured at the first
-    model. Times are relative to the best: how many rounds the target takes is common to all
-    schedules and not predicted, so the ranking is the same for every target. A second table names
-    the first of all, and of each policy, for every computation time.
+    SCENARIO is a scenario file; without one it is the paper's radio and fleet. Schedules are
+    simulated and nothing is trained. Time to a target is in proportion to (kappa + mean 1/q)
+    (computation + airtime a round), so times are relative, and the same for every target. Uniform
+    cohorts have 1, 2, 3, 5, ... devices up to all. Other policies that SCENARIO or its [sweep]
+    names are predicted as well.
     """
-    from fedsched.theory.advice import (
-        LEAST_PAIRS,
-        best_by_computation,
-        candidates,
-        measured_times,
-        model_parameters,
-        rank_correlation,
-        simulate,
-        step_weight,
-        together,
-    )
-
-    whole_number("rounds", rounds)
-    whole_number("top", top)
-    number_within("target", target, "(0, 1)", "it is a test accuracy")
-    if patience is not None and not compare:
-        raise InputError(
-            f"patience = {patience} says how a run reaches the target, and there is no run to "
-            "measure; name runs with --compare, or leave out --patience"
-        )
-    protocol = arrival_protocol(patience=patience)
+    if computation_s is not None:
+        settings |= {"uplink.computation_s": computation_s}
+    if kappa is not None:
+        positive_number("kappa", kappa)
     if plot is not None:
         output_path("plot", plot, FIGURE_SUFFIXES)
-    wanted = together(
-        [candidates(load_scenarios(each, settings=settings), settings) for each in scenario]
-    )
-    first = wanted[0]
-    computation = first.uplink.computation.common_s if computation_s is None else computation_s
-    positive_number("computation-s", computation, allow_zero=True)
-    if weight is None:
-        rho = 1.0 if step == "tuned" else step_weight(first)
-    else:
-        rho = positive_number("weight", weight, allow_zero=True)
-    # Before the long part, for there may be nothing to compare with.
-    times = {}
-    if compare:
-        times = dict(
-            measured_times(
-                _logs(compare, first), target, computation_s=computation, protocol=protocol
-            )
-        )  # fmt: skip
-    parameters = model_parameters(first)
-    simulated = [
-        simulate(each, parameters=parameters, rounds=rounds)
-        for each in track(wanted, total=len(wanted), label="scheduling")
-    ]
-    simulated.sort(key=lambda each: each.time_s(rho, computation))
-    best = simulated[0].time_s(rho, computation)
-    rows: list[dict[str, Any]] = [
-        {
-            "label": each.label,
-            "policy": each.policy.kind,
-            "design": each.policy.design,
-            "draws": each.policy.draws,
-            "lam": each.policy.lam,
-            "v": each.policy.v,
-            "airtime_s_per_round": each.airtime_s,
-            "mean_inverse_probability": each.mean_inverse,
-            "devices_per_round": each.devices,
-            "worst_mean_power_w": None if math.isnan(each.worst_power_w) else each.worst_power_w,
-            "relative_rounds": each.rounds(rho),
-            "relative_time": each.time_s(rho, computation) / best,
-            "measured_s": times.get(each.policy),
-        }
-        for each in simulated
-    ]
-    kinds = list(dict.fromkeys(each.policy.kind for each in simulated))
-    firsts = {
-        kind: best_by_computation([each for each in simulated if each.policy.kind == kind], rho)
-        for kind in kinds
-    }
-    if len(kinds) > 1:
-        firsts = {"all": best_by_computation(simulated, rho), **firsts}
-    about: dict[str, Any] = {
-        "weight": rho, "computation_s": computation, "rounds": rounds, "target": target,
-    }  # fmt: skip
-    if compare:
-        pairs = [(row["relative_time"], row["measured_s"]) for row in rows if row["measured_s"]]
-        about["compared"] = len(pairs)
-        enough = len(pairs) >= LEAST_PAIRS
-        about["rank_correlation"] = rank_correlation(*zip(*pairs, strict=True)) if enough else None
+    table = None if out is None else output_path("out", out, (".csv",))
+    study = Study.of(load_scenarios(scenario or _PAPER, settings=settings), kappa, rounds, seeds)
+    upload_s = study.upload_s()
+    times_s, here_s, points = _predicted(study, upload_s)
+    timed, shifted = points[: len(times_s)], points[len(times_s) :]
+    here = timed[times_s.index(here_s)]
+    if table is not None:
+        with atomic_path(table) as aside:
+            aside.write_text(csv_table(_flat(points)), encoding="utf-8", newline="\n")
     if plot is not None:
         from fedsched.theory.drawing import advice_figure
 
-        save_figure(advice_figure(rows, about), plot)
+        save_figure(advice_figure(timed, shifted, here, upload_s), plot)
     if as_json:
-        ranges = {
-            among: [
-                {**dataclasses.asdict(each), "end_s": each.end_s if each.end_s < math.inf else None}
-                for each in segments
-            ]
-            for among, segments in firsts.items()
-        }
-        print_json({**about, "candidates": rows, "best_by_computation": ranges})
+        about = {
+            "devices": study.channel.devices, "upload_s": upload_s, "own_computation_s":
+            study.own_s, "kappas": study.kappas, "rounds": study.rounds, "seeds": study.seeds,
+        }  # fmt: skip
+        print_json({**about, "points": [each.as_dict() for each in points]})
         return
-    _print(" + ".join(scenario), rows[:top], about)
-    print_table(
-        "First by computation time",
-        ["predicted first", "among", "from s/round", "to"],
-        [
-            [each.name, among, f"{each.begin_s:.3g}", f"{each.end_s:.3g}".replace("inf", "∞")]
-            for among, segments in firsts.items()
-            for each in segments
-        ],
+    _print(study, upload_s, timed, shifted, here)
+    for name in filter(None, (out, plot)):
+        click.echo(f"wrote {name}")
+
+
+def _predicted(study: Study, upload_s: float) -> tuple[list[float], float, list[Point]]:
+    """The computation times, the one that is looked at closely, and the points of all and of SNRs.
+
+    A scenario that states no computation time is looked at where it is that of an upload.
+    """
+    times_s = sorted({study.own_s, *(each * upload_s for each in UPLOADS)})
+    here_s = study.own_s or upload_s
+    wanted = [(each, 0.0) for each in times_s]
+    wanted += [(here_s, shift_db) for shift_db in SNR_SHIFTS_DB] if study.has_snr else []
+    cases = list(dict.fromkeys(case for at in wanted for case in study.cases(*at).values()))
+    costs = {
+        case: simulate(study, case) for case in track(cases, total=len(cases), label="schedules")
+    }
+    return times_s, here_s, [point(study, costs, *at) for at in wanted]
+
+
+def _flat(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """A row for each schedule, with the worst share of its budgets."""
+    return [
+        {"computation_s": each.computation_s, "snr_shift_db": each.snr_db, **row,
+         "budgets": max((use["worst_use"] for use in row["budgets"]), default=None)}
+        for each in points
+        for row in each.rows()
+    ]  # fmt: skip
+
+
+def _print(
+    study: Study, upload_s: float, timed: Sequence[Point], shifted: Sequence[Point], here: Point
+) -> None:
+    devices = study.channel.devices
+    click.echo(
+        f"{study.scenario.channel.kind}, {devices} devices; an upload by one of them, drawn at "
+        f"random, takes {upload_s:.3g} s on average"
     )
-    if plot is not None:
-        click.echo(f"wrote {plot}")
-
-
-def _logs(folders: tuple[str, ...], like: Scenario) -> list[Any]:
-    """Runs on the scenario's own channel, link, data and training; the others are no evidence."""
-    from fedsched.analysis.collect import collect_runs
-
-    found = collect_runs(list(folders))
-    for each in found.left_out:
-        click.echo(f"left out: {each.name}: {each.reason}", err=True)
-    runs = [run.log for run in found.runs]
-    if not runs:
-        raise InputError(f"compare: there is no run that can be read in {', '.join(folders)}")
-    alike = [log for log in runs if _is_like(log.manifest["scenario"], like)]
-    if len(alike) < len(runs):
-        click.echo(f"left out: {len(runs) - len(alike)} runs of another setting", err=True)
-    if not alike:
-        raise InputError(
-            f"compare: none of the {len(runs)} runs in {', '.join(folders)} has the channel, link, "
-            "data and training of the scenario; name runs of the scenario itself"
-        )
-    return alike
-
-
-def _is_like(there: Mapping[str, Any], like: Scenario) -> bool:
-    """Whether a manifest's scenario has the setting; one of a Flower run has other fields."""
-    try:
-        return _setting(scenario_from(there)) == _setting(like)
-    except InputError:
-        return False
-
-
-def _setting(scenario: Scenario) -> tuple[Any, ...]:
-    link = scenario.uplink
-    if link.computation.common_s > 0.0:  # rounds do not depend on it
-        link = dataclasses.replace(link, computation_s=0.0)
-    return scenario.channel, link, scenario.data, scenario.training
-
-
-def _print(scenario: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> None:
-    header = ["schedule", "predicted time", "airtime s/round", "mean 1/q", "rounds ×",
-              "devices/round", "worst mean power W"]  # fmt: skip
-    compared = "rank_correlation" in about
+    rows = [
+        [
+            f"{each.computation_s:.3g}" + (" *" if each.computation_s == study.own_s else ""),
+            f"{each.computation_s / upload_s:.3g}",
+            f"{each.costs['auto'].devices:.3g}",
+            *_compared(each, devices),
+        ]
+        for each in timed
+    ]
     print_table(
-        f"{scenario}: computation {about['computation_s']:g} s/round, rho = {about['weight']:.3g}",
-        header + (["measured s"] if compared else []),
+        "By computation time",
+        ["computation s/round", "in uploads", "auto: devices/round", *_COMPARED],
+        rows,
+    )
+    click.echo("*: the scenario's own\n" + _when(timed))
+    _print_schedules(here)
+    if shifted:
+        both = sorted([*shifted, here], key=lambda each: each.snr_db)
+        print_table(
+            f"By SNR, at {here.computation_s:.3g} s of computation",
+            ["SNR against this link's, dB", *_COMPARED],
+            [
+                [f"{each.snr_db:+g}" if each.snr_db else "0, this link", *_compared(each, devices)]
+                for each in both
+            ],
+        )
+    kappas = " and ".join(f"{each:.3g}" for each in (min(study.kappas), max(study.kappas)))
+    span = f"kappa between {kappas}" if len(study.kappas) > 1 else f"kappa = {study.kappas[0]:g}"
+    click.echo(
+        f"Predicted from {study.rounds} rounds of each schedule. Ranges are over {span} and over "
+        f"{len(study.seeds)} seeds (1 for other SNRs). A tie is a difference of "
+        f"{100 * TIE:g} % or less; 'likely' means that the range has both."
+    )
+
+
+_SHOWN = 10.0  # times the time of the best uniform
+_COMPARED = ["best uniform: devices/round", "auto is sooner, times", "range", "sooner"]
+
+
+def _compared(each: Point, devices: int) -> list[str]:
+    """The best number of devices, and how `auto` stands beside it."""
+    edge = {1: " (least)", devices: " (all)"}.get(each.best, "")
+    near = [m for m in each.alike if m != each.best]
+    also = f" or {', '.join(map(str, near))}" if near else ""
+    return [
+        f"{each.best}{edge}{also}{'' if each.kept else ABOVE}",
+        f"{each.gain:.2f}",
+        f"{each.low:.2f} to {each.high:.2f}",
+        each.verdict,
+    ]
+
+
+def _when(timed: Sequence[Point]) -> str:
+    """When `auto` pays, in a sentence; a best value on the edge of what was tried says so."""
+    pays = [each.computation_s for each in timed if each.verdict == "auto"]
+    most = max(timed, key=lambda each: each.gain)
+    edge = ""
+    if most.computation_s > 0.0 and most in (timed[0], timed[-1]):
+        edge = f", the {'shortest' if most is timed[0] else 'longest'} tried; beyond it may be more"
+    if not pays:
+        return f"auto does not pay for certain at any of these times; {most.gain:.2f} is the most."
+    where = ", ".join(f"{each:.3g}" for each in pays)
+    times = f"at {where} s" if len(pays) < len(timed) else "at all of these times"
+    return (
+        f"auto pays {times}. It gains most, {most.gain:.2f} times, at "
+        f"{most.computation_s:.3g} s{edge}."
+    )
+
+
+def _print_schedules(here: Point) -> None:
+    """All schedules at one computation time."""
+    every = [*here.rows()]
+    rows = [row for row in every if row["relative_time"] <= _SHOWN]
+    names = [use["name"] for use in rows[0]["budgets"]]
+    print_table(
+        f"At {here.computation_s:.3g} s of computation",
+        ["schedule", "time, to the best uniform", "airtime s/round", "devices/round", "mean 1/q",
+         *[f"{name}: worst device" for name in names]],
         [
             [
-                row["label"],
+                row["schedule"],
                 f"{row['relative_time']:.2f}",
-                f"{row['airtime_s_per_round']:.4f}",
-                f"{row['mean_inverse_probability']:.1f}",
-                f"{row['relative_rounds']:.2f}",
-                f"{row['devices_per_round']:.2f}",
-                "-" if (mean_w := row["worst_mean_power_w"]) is None else f"{mean_w:.2f}",
+                f"{row['airtime_s_per_round']:.3g}",
+                f"{row['devices_per_round']:.3g}",
+                f"{row['mean_inverse_probability']:.4g}",
+                *[
+                    f"{use['worst_use'] * use['limit']:.3g} of {use['limit']:.3g} {use['unit']}"
+                    for use in row["budgets"]
+                ],
             ]
-            + ([f"{row['measured_s']:.1f}" if row["measured_s"] else "-"] if compared else [])
             for row in rows
         ],
-    )
-    best, last = rows[0], rows[-1]
-    click.echo(
-        f"Predicted times to a test accuracy of {about['target']:g} (or any other) are in units of "
-        f"the best, which is {best['label']}; {last['label']}, the last shown, takes "
-        f"{last['relative_time']:.2f} times as long. 'rounds ×' is relative to everybody "
-        "taking part. How long the best takes in seconds, only training can tell."
-    )
-    if compared:
-        correlation = about["rank_correlation"]
-        click.echo(
-            f"rank correlation with the measured times to {about['target']:g} of "
-            f"{about['compared']} configurations: "
-            + ("too few for one" if correlation is None else f"{correlation:.2f}")
-        )
+    )  # fmt: skip
+    if left := len(every) - len(rows):
+        click.echo(f"{left} more take over {_SHOWN:g} times as long as the best uniform")

@@ -18,6 +18,7 @@ _SCENARIO = """\
 # Run it:       fedsched run {name} --out {folder}/run
 # Look at it:   fedsched report {folder}/run
 # Schedule it:  fedsched schedule {name}      (no training: who uploads, for how long)
+# Size it:     fedsched advise {name}        (no training: when scheduling pays)
 # Every field, with its default, is in docs/scenarios.md.
 
 [run]

@@ -1,170 +1,257 @@
-r"""Which m, lambda, V and design to take, before any training.
+r"""When scheduling pays: the predicted time of ``auto`` and of uniform cohorts, without training.
 
-A schedule costs time a round, and it costs rounds. The time is simulated without training. For
-the rounds, the descent inequality of one round sets against its first-order gain a variance in
-proportion to :math:`R = N \sum_n p_n^2 (1/q_n - 1)`, with the devices' shares p of the data; where
-all hold as much it is the mean of 1/q less 1. So
+Rounds to a target grow as :math:`\kappa + Q`, where Q is the mean of 1/q (with unequal data or
+compressed updates :math:`\sum_n N p_n^2 (1 + \omega_n) / q_n`), and a round takes c seconds of
+computation and tau seconds on air. A short schedule tells Q and tau, so
 
-.. math:: T \propto 1 + \rho R .
+.. math:: T \propto (\kappa + Q)(c + \tau) .
 
-With the step tuned to the schedule, as the corrected bound would have it, the variance decides
-alone and :math:`\rho \ge 1`; at 1, rounds are in proportion to the mean of 1/q. With one step for
-all schedules :math:`\rho` is small: to first order
-
-.. math:: \rho = \frac{M}{2N} \cdot \frac{\frac1N\sum_n\|\nabla f_n\|^2}{\|\nabla f\|^2}, \qquad
-          M = 1 - (1-\gamma L)^K \approx \gamma K L,
-
-M being how far K local steps go towards a device's own minimum along its largest curvature.
-:func:`step_weight` measures it at the first model. What is common to all schedules is left out, so
-predicted times are relative.
+How many rounds a target takes with everybody is common to all schedules and is left out: times are
+relative. What is not known before training is kappa. A prediction is made for the number of
+devices, and its range is over a third and three times as much, and over the seeds of schedules.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsched.analysis.arrival import ACCURACY, ArrivalProtocol, Reach
-from fedsched.analysis.envelope import Segment, lower_envelope
-from fedsched.analysis.tally import ScheduleTally
-from fedsched.checks import positive_number, whole_number
+from fedsched.checks import whole_number
 from fedsched.clock import elapsed_s
 from fedsched.errors import InputError, require
-from fedsched.policies.designs import make_design
-from fedsched.randomness import stream
-from fedsched.runs.assembly import channel_of, data_weight_of, schedule_of, trainer_spec_of
-from fedsched.runs.runlog import RunLog
-from fedsched.runs.scenario import Scenario, scenario_from
-from fedsched.runs.scenario_file import NO_SETTINGS, Settings
+from fedsched.policies.ledger import Use, entered, first_entries, uses
+from fedsched.radio import AbstractChannel
+from fedsched.radio.access import TDMA
+from fedsched.rounds import Air, scheduled_rounds
+from fedsched.runs.assembly import air_of, channel_of, data_weight_of, trainer_spec_of
+from fedsched.runs.scenario import Scenario
 from fedsched.runs.sections import PolicySection
+from fedsched.values import PerDevice, ScheduledRound
 
 __all__ = [
-    "LEAST_PAIRS",
-    "Candidate",
-    "best_by_computation",
-    "candidates",
-    "measured_times",
+    "Case",
+    "Cost",
+    "Study",
+    "fleet_sizes",
+    "label_of",
     "model_parameters",
-    "rank_correlation",
     "simulate",
-    "step_weight",
-    "together",
+    "usual_rounds",
 ]
 
-LEAST_PAIRS = 3  # of predicted and measured times; of two, ranks can only agree or not
+KAPPA_RANGE = (1.0 / 3.0, 1.0, 3.0)  # of the number of devices
+_KEPT = 1.05  # of a budget: a short schedule may be so far above it
+_ROUNDS, _FEWEST, _DEVICE_ROUNDS = 100, 15, 6_000
+_FINE, _COARSE = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0)
+_LARGE = 3_000  # devices, among whom a second seed changes hardly anything
+_PER_SECOND = ("energy_j_per_day", "duty_cycle", "bytes_per_day")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """One way to schedule, and what it costs."""
+class Case:
+    """One schedule to simulate."""
 
     policy: PolicySection
-    airtime_s: float  # a round
-    mean_inverse: float  # of q, over rounds and devices, which count by their squared shares
-    devices: float  # a round
-    worst_power_w: float  # largest mean power of a device, over the rounds simulated
-    unevenness: float = 1.0  # N sum p^2 of the shares p of the data; 1 where all hold as much
+    seed: int
+    computation_s: float  # of the mean device
+    snr_db: float = 0.0  # that the link has more than in the scenario
 
-    def rounds(self, weight: float) -> float:
-        """Rounds to a target, relative to everybody taking part."""
-        return 1.0 + weight * self.unevenness * (self.mean_inverse - 1.0)
 
-    def time_s(self, weight: float, computation_s: float) -> float:
-        """Time to a target, for each round that it would take with everybody."""
-        return self.rounds(weight) * elapsed_s(self.airtime_s, 1.0, computation_s)
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a schedule costs, each number a mean over its rounds."""
+
+    airtime_s: float  # of a round, and the waiting for devices that compute longer
+    common_s: float  # of a round: the computation that all devices have in common
+    inverse: float  # Q
+    devices: float  # in a round
+    uses: tuple[Use, ...]  # of each budget, by the device that used most of it
+
+    def time_s(self, kappa: float) -> float:
+        """Predicted time to a target, up to a factor that all schedules have in common."""
+        return (kappa + self.inverse) * elapsed_s(self.airtime_s, 1.0, self.common_s)
+
+    def at(self, computation_s: float) -> "Cost":
+        """The same rounds where all devices compute for another time."""
+        ratio = (self.airtime_s + self.common_s) / (self.airtime_s + computation_s)
+        rest = tuple(
+            dataclasses.replace(use, mean=use.mean * ratio) if use.per == "second" else use
+            for use in self.uses
+        )
+        return dataclasses.replace(self, common_s=computation_s, uses=rest)
 
     @property
-    def label(self) -> str:
-        """What it is called in tables: what a grid varies, and all else that is not the default."""
-        policy = self.policy
-        if policy.kind == "full":
-            return "full"
-        independent = policy.kind == "lyapunov" and policy.design == "independent"
-        words = [policy.kind, policy.design]
-        words += [] if independent else [f"m={policy.draws}"]  # coins are not drawn m times
-        shown = {"kind", "design", "draws"}
-        if policy.kind == "lyapunov":
-            words += [f"λ={policy.lam:g}", f"V={policy.v:g}"]
-            shown |= {"lam", "v"}
-        words += [
-            f"{field.name}={value}"
-            for field in dataclasses.fields(policy)
-            if field.name not in shown and (value := getattr(policy, field.name)) != field.default
-        ]
-        return " ".join(words)
+    def keeps_budgets(self) -> bool:
+        """Whether the worst device is within all its budgets."""
+        return all(each.share <= _KEPT for each in self.uses)
 
 
-def candidates(scenarios: Sequence[Scenario], settings: Settings = NO_SETTINGS) -> list[Scenario]:
-    """The scenarios to compare: those of a sweep, one seed of each; for a single one, a grid.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Study:
+    """What is simulated: a scenario, and how it is varied.
 
-    The grid has every design, m of 1, 5 and 10, lambda of 1, 10 and 100, and V both as given and
-    with V * lambda as at the paper's main setting, since power depends on that product; with
-    ``scale_v``, which keeps the product, as given alone. An m is left out where it is too small to
-    give every device the scenario's ``qmin``. What ``settings`` name by dotted names has that value
-    in all of the grid.
+    Attributes:
+        scenario: the one to advise on.
+        others: policies besides ``auto`` and uniform.
+        channel: of the scenario.
+        parameters: of its model; 0 where the scenario names its bits.
+        kappas: first the one that ``auto`` goes by, then others that may be true.
+        rounds: of every schedule.
+        seeds: of schedules.
     """
-    first = scenarios[0]
-    if len(scenarios) > 1:
-        policies = [each.policy for each in together([scenarios])]
-    else:
-        given = first.policy
-        pairs = {
-            (lam, v)
-            for lam in (1.0, 10.0, 100.0)
-            for v in ((given.v,) if given.scale_v else (given.v, 1e4 / lam))
-        }
-        devices = _devices(first)
-        policies = [
-            dataclasses.replace(
-                given, kind="lyapunov", design=design, draws=m, lam=lam, v=v
-            )
-            for design in ("with-replacement", "fixed-size", "independent")
-            for m in ((1, 5, 10) if design != "independent" else (10,))
-            if make_design(design, m).uniform(devices)[0] >= given.qmin
-            or design == "independent"
-            for lam, v in sorted(pairs)
-        ]  # fmt: skip
-        policies += [
-            dataclasses.replace(given, kind="uniform", design=design, draws=m)
-            for design in ("with-replacement", "fixed-size")
-            for m in (1, 5, 10)
-        ]
-        policies = _all_with(policies, settings)
-    return [dataclasses.replace(first, policy=each) for each in dict.fromkeys(policies)]
 
+    scenario: Scenario
+    others: tuple[PolicySection, ...]
+    channel: AbstractChannel
+    parameters: int
+    kappas: tuple[float, ...]
+    rounds: int
+    seeds: tuple[int, ...]
 
-def _all_with(policies: Sequence[PolicySection], settings: Settings) -> list[PolicySection]:
-    """A grid where the fields that are set do not vary."""
-    names = [each.name for each in dataclasses.fields(PolicySection)]
-    fixed = {name: settings[f"policy.{name}"] for name in names if f"policy.{name}" in settings}
-    kind = fixed.pop("kind", None)
-    found = [dataclasses.replace(each, **fixed) for each in policies if kind in (None, each.kind)]
-    if not found:
-        raise InputError(
-            f"policy.kind: the grid has lyapunov and uniform alone, got {kind!r}; name other "
-            "policies in a [sweep]"
+    @classmethod
+    def of(
+        cls,
+        scenarios: Sequence[Scenario],
+        kappa: float | None,
+        rounds: int | None,
+        seeds: int | None,
+    ) -> "Study":
+        """The study of a scenario, or of a sweep that varies its policy alone."""
+        first = scenarios[0]
+        for each in scenarios:
+            for name in ("channel", "uplink", "data", "training", "budgets", "knowledge"):
+                if getattr(each, name) != getattr(first, name):
+                    raise InputError(
+                        f"sweep: it varies [{name}], and advice is for one {name}; leave it out of "
+                        "the [sweep], or set it with --set"
+                    )
+        channel = channel_of(first)
+        devices = channel.devices
+        kappa = first.policy.kappa if kappa is None else kappa
+        count = (2 if devices < _LARGE else 1) if seeds is None else seeds
+        usual = tuple(devices * each for each in (1.0, *sorted({*KAPPA_RANGE} - {1.0})))
+        policies = dict.fromkeys(each.policy.as_read() for each in scenarios)
+        return cls(
+            scenario=first,
+            others=tuple(each for each in policies if each.kind not in ("auto", "uniform")),
+            channel=channel,
+            parameters=model_parameters(first),
+            kappas=usual if kappa is None else (kappa,),
+            rounds=usual_rounds(devices) if rounds is None else whole_number("rounds", rounds),
+            seeds=tuple(range(first.run.seed, first.run.seed + whole_number("seeds", count))),
         )
-    return found
+
+    @property
+    def own_s(self) -> float:
+        """The computation time that the scenario states, of the mean device."""
+        return float(np.mean(self.scenario.uplink.computation_s))
+
+    @property
+    def has_snr(self) -> bool:
+        """Whether the link has a noise to scale; one of measured rates has none."""
+        return self.channel.quantity == "gain"
+
+    def policies(self, *, coarse: bool = False) -> dict[str, PolicySection]:
+        """What is compared, by label; ``coarse`` with fewer numbers of devices, and no others."""
+        own = self.scenario.policy
+        found = {"auto": dataclasses.replace(own, kind="auto", kappa=self.kappas[0])}
+        # Where only the expected time counts, coins are as good as cohorts of a fixed size.
+        design = "independent" if _is_exact(self._air(own, self.own_s)) else "fixed-size"
+        for m in fleet_sizes(self.channel.devices, coarse=coarse):
+            uniform = dataclasses.replace(own, kind="uniform", design=design, draws=m, power=None)
+            found[f"uniform m={m}"] = uniform
+        return found if coarse else {**found, **{label_of(each): each for each in self.others}}
+
+    def upload_s(self) -> float:
+        """Seconds of one upload by a device drawn at random, alone and without computation."""
+        one = self.policies()["uniform m=1"]
+        return simulate(self, Case(policy=one, seed=self.seeds[0], computation_s=0.0)).airtime_s
+
+    def cases(self, computation_s: float, snr_db: float = 0.0) -> dict[tuple[str, int], Case]:
+        """The schedules behind a point, by label and seed; other SNRs have one seed.
+
+        What does not depend on the computation time is the same case at all of them.
+        """
+        return {
+            (label, seed): Case(
+                policy=policy,
+                seed=seed,
+                computation_s=computation_s if self._follows(policy) else 0.0,
+                snr_db=snr_db,
+            )
+            for label, policy in self.policies(coarse=snr_db != 0.0).items()
+            for seed in (self.seeds if snr_db == 0.0 else self.seeds[:1])
+        }
+
+    @property
+    def alike(self) -> bool:
+        """Whether all devices compute equally long."""
+        link = self.scenario.uplink
+        return not isinstance(link.computation_s, tuple) and link.computation_spread == 0.0
+
+    def _follows(self, policy: PolicySection) -> bool:
+        """Whether the schedule of a policy depends on how long devices compute."""
+        limits = (getattr(self.scenario.budgets, name) for name in _PER_SECOND)
+        limited = policy.kind != "uniform" and any(each is not None for each in limits)
+        return policy.kind == "auto" or limited or not self.alike
+
+    def _air(self, policy: PolicySection, computation_s: float, snr_db: float = 0.0) -> Air:
+        link = self.scenario.uplink
+        given = link.computation_s
+        scaled: float | tuple[float, ...] = computation_s
+        if isinstance(given, tuple) and self.own_s > 0.0:
+            scaled = tuple(each * computation_s / self.own_s for each in given)
+        link = dataclasses.replace(
+            link, computation_s=scaled, noise_w=link.noise_w * 10.0 ** (-snr_db / 10.0)
+        )
+        scenario = dataclasses.replace(self.scenario, policy=policy, uplink=link)
+        return air_of(scenario, self.channel, self.parameters)
+
+    def air(self, case: Case) -> Air:
+        """What a case runs on."""
+        air = self._air(case.policy, case.computation_s, case.snr_db)
+        return dataclasses.replace(air, seed=case.seed)
 
 
-def together(groups: Sequence[Sequence[Scenario]]) -> list[Scenario]:
-    """Candidates of several files as one list; refused where they differ in more than policies."""
-    joined = [each for group in groups for each in group]
-    first = joined[0]
-    for each in joined:
-        for section in ("channel", "uplink", "data", "training"):
-            here, there = getattr(first, section), getattr(each, section)
-            if here != there:
-                name = next(n for n in vars(here) if getattr(here, n) != getattr(there, n))
-                raise InputError(
-                    f"scenario: the files differ in {section}.{name}, {getattr(here, name)!r} and "
-                    f"{getattr(there, name)!r}; only policies can be ranked against each other"
-                )
-    unique = dict.fromkeys(each.policy.as_read() for each in joined)
-    return [dataclasses.replace(first, policy=policy) for policy in unique]
+def usual_rounds(devices: int) -> int:
+    """Rounds that suffice for a fleet: the more devices, the less luck there is in a round."""
+    return max(_FEWEST, min(_ROUNDS, _DEVICE_ROUNDS // devices))
+
+
+def fleet_sizes(devices: int, *, coarse: bool = False) -> list[int]:
+    """Numbers of devices a round, from one to all.
+
+    Example:
+        >>> fleet_sizes(20)
+        [1, 2, 3, 5, 7, 10, 15, 20]
+        >>> fleet_sizes(20, coarse=True)
+        [1, 2, 5, 10, 20]
+    """
+    decades = range(math.ceil(math.log10(devices)) + 1)
+    sizes = {
+        round(step * 10**decade)
+        for decade in decades
+        for step in (_COARSE if coarse or decade > 1 else _FINE)
+    }
+    return sorted({m for m in sizes if m < devices} | {devices})
+
+
+def label_of(policy: PolicySection) -> str:
+    """What a policy is called: its kind, and all that is read and is not the default."""
+    default = PolicySection(kind=policy.kind)
+    words = [policy.kind]
+    for field in dataclasses.fields(policy):
+        value = getattr(policy, field.name)
+        if field.name == "kind" or field.name in policy.unread():
+            continue
+        if field.name in ("draws", "lam", "v") or value != getattr(default, field.name):
+            name = {"draws": "m", "lam": "λ", "v": "V"}.get(field.name, field.name)
+            words.append(str(value) if field.name == "design" else f"{name}={value}")
+    return " ".join(words)
 
 
 def model_parameters(scenario: Scenario) -> int:
@@ -174,122 +261,64 @@ def model_parameters(scenario: Scenario) -> int:
     require("torch", extra="torch", purpose="counting the parameters of the model")
     from fedsched.learning.models import build_model, flatten
 
-    spec = trainer_spec_of(scenario, _devices(scenario), "cpu")
+    spec = trainer_spec_of(scenario, channel_of(scenario).devices, "cpu")
     dataset, _ = spec.data()
     return len(flatten(build_model(spec.model, dataset, spec.seed)))
 
 
-def simulate(scenario: Scenario, *, parameters: int, rounds: int) -> Candidate:
-    """Schedule so many rounds without training and note what they cost."""
-    whole_number("rounds", rounds)
-    devices, share = _devices(scenario), data_weight_of(scenario)
-    square = np.ones(devices) if share is None else (devices * share) ** 2
-    tally, airtime_s, inverse, counted = ScheduleTally(devices), 0.0, 0.0, 0.0
-    reached = False
-    for done in islice(schedule_of(scenario, parameters), rounds):
-        tally.add(done)
-        airtime_s += done.uploads_s
-        reached = reached or not np.isnan(done.gain).all()
-        q = done.decision.probability
-        if not done.decision.deterministic:
-            inverse += float((square[q > 0.0] / q[q > 0.0]).sum())
-            counted += float(square[q > 0.0].sum())
-    if not counted:
-        if not reached:
-            raise InputError(
-                f"channel.kind: no device can be reached in {rounds} rounds of "
-                f"{scenario.channel.kind!r}, so there is nothing to rank; name another channel or "
-                "simulate more rounds"
-            )
+def simulate(study: Study, case: Case) -> Cost:
+    """Schedule some rounds of a case and note what they cost."""
+    air, devices = study.air(case), study.channel.devices
+    share = data_weight_of(study.scenario)
+    weight = devices * (np.full(devices, 1.0 / devices) if share is None else share) ** 2
+    entries, exact = first_entries(air.budgets, devices), _is_exact(air)
+    airtimes_s: list[float] = []
+    sizes: list[float] = []
+    inverses: list[float] = []
+    for done, _ in islice(scheduled_rounds(air), study.rounds):
+        entries = entered(entries, done)
+        sizes.append(float(done.decision.probability.sum()))
+        airtimes_s.append(_expected_s(air, done) if exact else done.airtime_s)
+        inverses += _inverse(air, done, weight)
+    if not inverses:
         raise InputError(
-            f"policy.kind: {scenario.policy.kind!r} chooses without chance, so there is no 1/q to "
-            "predict from; name a policy that draws, such as lyapunov or uniform"
+            f"channel.kind: no device can be reached in {study.rounds} rounds of "
+            f"{study.scenario.channel.kind!r}, so there is nothing to predict; name another "
+            "channel, or simulate more with --rounds"
         )
-    if not airtime_s:
-        raise InputError(
-            f"rounds: in {rounds} rounds {scenario.policy.kind!r} ({scenario.policy.design}, "
-            f"lambda = {scenario.policy.lam:g}) draws nobody, so there is no time to predict from; "
-            "simulate more rounds"
-        )
-    summary = tally.summary()
-    return Candidate(
-        policy=scenario.policy,
-        airtime_s=airtime_s / rounds,
-        mean_inverse=inverse / counted,
-        unevenness=float(square.mean()),
-        devices=summary.devices_per_round,
-        worst_power_w=summary.worst_mean_power_w,
+    return Cost(
+        airtime_s=fmean(airtimes_s),
+        common_s=air.computation.common_s,
+        inverse=fmean(inverses),
+        devices=fmean(sizes),
+        uses=uses(entries, air.budgets),
     )
 
 
-def step_weight(scenario: Scenario) -> float:
-    """Rho for the scenario's own step size, measured at the first model. Imports torch."""
-    require("torch", extra="torch", purpose="measuring rho at the first model")
-    from fedsched.learning.constants import Effort, estimate_constants
-    from fedsched.learning.models import build_model, flatten
-
-    devices = _devices(scenario)
-    spec = trainer_spec_of(scenario, devices, "cpu")
-    dataset, partition = spec.data()
-    model = build_model(spec.model, dataset, spec.seed)
-    found = estimate_constants(
-        model=model, dataset=dataset, partition=partition, parameters=flatten(model).copy(),
-        batch_size=spec.batch_size, effort=Effort(devices=5, batches=4),
-        random=stream(scenario.run.seed, "advice"),
-    )  # fmt: skip
-    shrink = max(1.0 - spec.learning_rate * found.smoothness.value, 0.0)
-    move = 1.0 - shrink**spec.steps
-    return move / (2.0 * devices) * found.device_gradient_sq / found.gradient_sq
-
-
-def _devices(scenario: Scenario) -> int:
-    return channel_of(scenario).devices
-
-
-def best_by_computation(simulated: Sequence[Candidate], weight: float) -> list[Segment]:
-    """Which candidate is predicted to be first, for every computation time a round."""
-    return lower_envelope(
-        {
-            each.label: Reach(
-                airtime_s=each.time_s(weight, computation_s=0.0), rounds=each.rounds(weight)
-            )
-            for each in simulated
-        }
-    )
-
-
-def measured_times(
-    logs: Iterable[RunLog], target: float, *, computation_s: float, protocol: ArrivalProtocol
-) -> Mapping[PolicySection, float | None]:
-    """Mean time to a test accuracy by policy; None where a seed never reached it."""
-    positive_number("target", target)
-    times: dict[PolicySection, list[float | None]] = {}
-    for log in logs:
-        reached = ACCURACY.reach(log, target, protocol)
-        time_s = None if reached is None else reached.time_s(computation_s)
-        times.setdefault(scenario_from(log.manifest["scenario"]).policy, []).append(time_s)
-    return {
-        key: None if None in each else float(np.mean([t for t in each if t is not None]))
-        for key, each in times.items()
-    }
-
-
-def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
-    """Spearman's: the correlation of ranks, ties sharing theirs.
-
-    Example:
-        >>> rank_correlation([1.0, 2.0, 3.0, 4.0], [10.0, 30.0, 20.0, 40.0])
-        0.8
-    """
-    if len(one) != len(other) or len(one) < LEAST_PAIRS:
+def _inverse(air: Air, done: ScheduledRound, weight: PerDevice) -> Iterator[float]:
+    """Q of a round, if anybody could be reached; who could not counts as the others do."""
+    if done.decision.deterministic:
         raise InputError(
-            f"a rank correlation needs {LEAST_PAIRS} pairs or more, got {len(one)} and "
-            f"{len(other)} values"
+            f"policy.kind: {air.policy.name!r} chooses without chance, so there is no 1/q to "
+            "predict from; name a policy that draws, such as auto, lyapunov or uniform"
         )
-    return round(float(np.corrcoef(_ranks(one), _ranks(other))[0, 1]), 12)
+    q, plan = done.decision.probability, done.decision.plan
+    part = q > 0.0
+    if part.any():
+        size = np.broadcast_to(plan.size, q.shape)
+        factor = 1.0 if air.sizes is None else air.sizes.factor[size[part]]
+        whole = float(weight.sum()) / float(weight[part].sum())
+        yield float((weight[part] * factor / q[part]).sum()) * whole
 
 
-def _ranks(values: Sequence[float]) -> NDArray[np.float64]:
-    _, place, count = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    return np.asarray((last - (count - 1) / 2.0)[place], dtype=np.float64)
+def _is_exact(air: Air) -> bool:
+    """Whether the expected time on air is that of the probabilities, however cohorts are drawn."""
+    times = air.computation
+    alike = not isinstance(times.mean_s, np.ndarray) and times.spread == 0.0
+    return isinstance(air.access, TDMA) and alike and air.knowledge.is_perfect
+
+
+def _expected_s(air: Air, done: ScheduledRound) -> float:
+    chosen = done.decision
+    on_air_s, _ = air.access.expected_s(chosen.plan.upload_s, None, chosen.probability)
+    return on_air_s + chosen.wait_s

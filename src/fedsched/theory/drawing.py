@@ -1,10 +1,11 @@
 """Pictures of the theory."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedsched.clock import elapsed_s
 from fedsched.theory.bounds import (
     corrected_bound,
     corrected_step_limit,
@@ -18,7 +19,9 @@ from fedsched.theory.quadratics import (
     stationary_gradient_norm,
     with_replacement,
 )
+from fedsched.theory.verdicts import Point
 from fedsched.views.figures import plain_ticks, subplots
+from fedsched.views.looks import hues
 
 if TYPE_CHECKING:
     from fedsched.theory.runs import RunBound
@@ -123,60 +126,71 @@ def bound_figure(found: "RunBound") -> Any:
         return figure
 
 
-def advice_figure(rows: list[dict[str, Any]], about: dict[str, Any]) -> Any:
-    """Time a round against rounds, with lines of equal time to the target; then what was measured.
-
-    Args:
-        rows: one a candidate, the best first, as ``fedsched advise --json`` prints them.
-        about: the weight rho and the computation time; and the rank correlation, if compared.
-    """
-
-    def round_s(row: dict[str, Any]) -> float:
-        return elapsed_s(float(row["airtime_s_per_round"]), 1.0, about["computation_s"])
-
-    compared = about.get("rank_correlation") is not None
-    panels = 2 if compared else 1
-    kinds = list(dict.fromkeys((row["policy"], row["design"]) for row in rows))
-    with subplots(1, panels, width=6.2 * panels, height=4.4) as (figure, axes):
-        axis = axes[0][0]
-        for kind in kinds:
-            of_kind = [row for row in rows if (row["policy"], row["design"]) == kind]
-            x = [round_s(row) for row in of_kind]
-            y = [row["relative_rounds"] for row in of_kind]
-            axis.set(xscale="log", yscale="log")
-            axis.plot(x, y, linestyle="", marker="o", markersize=5, label=" ".join(kind))
-        best = rows[0]
-        at = (round_s(best), best["relative_rounds"])
-        across = np.geomspace(axis.get_xlim()[0], axis.get_xlim()[1], 50)
-        bottom, top = axis.get_ylim()
-        for factor in 2.0 ** np.arange(8):
-            axis.plot(across, factor * at[0] * at[1] / across, color="#999999", linewidth=0.7)
-        axis.annotate(
-            f"best: {best['label']}", at, textcoords="axes fraction", xytext=(0.03, 0.04),
-            fontsize=8.5, arrowprops={"arrowstyle": "-", "color": "#555555", "linewidth": 0.8},
-        )  # fmt: skip
-        axis.set(
-            xlim=across[[0, -1]], ylim=(bottom, top * 1.15), xlabel="time a round (s)",
-            ylabel="rounds, relative to full participation",
-            title="The trade-off (each grey line: twice the time)",
-        )  # fmt: skip
-        plain_ticks(axis)
-        axis.legend(fontsize=8.5)
-        if compared:
-            axis = axes[0][1]
-            for kind in kinds:
-                of_kind = [
-                    row for row in rows
-                    if (row["policy"], row["design"]) == kind and row["measured_s"]
-                ]  # fmt: skip
-                axis.plot(
-                    [row["relative_time"] for row in of_kind],
-                    [row["measured_s"] for row in of_kind], linestyle="", marker="o", markersize=5,
-                )  # fmt: skip
-            axis.set(
-                xscale="log", yscale="log", xlabel="predicted time, relative to the best",
-                ylabel=f"measured time to {about['target']:g} (s)",
-                title=f"Measured: rank correlation {about['rank_correlation']:.2f}",
-            )  # fmt: skip
-            plain_ticks(axis)
+def advice_figure(
+    timed: Sequence[Point], shifted: Sequence[Point], here: Point, upload_s: float
+) -> Any:
+    """Predicted time over that of the best uniform cohort: against computation time, and SNR."""
+    least = min(each.times["auto"] for each in (*timed, *shifted))
+    panels = [(sorted(timed, key=lambda each: each.computation_s), "computation_s")]
+    if shifted:
+        panels.append((sorted([*shifted, here], key=lambda each: each.snr_db), "snr_db"))
+    with subplots(1, len(panels), width=5.6 * len(panels), height=4.2) as (figure, axes):
+        for axis, (points, name) in zip(axes[0], panels, strict=True):
+            timed_here = name == "computation_s"
+            shown = [each for each in points if not timed_here or each.computation_s > 0.0]
+            _plot_points(axis, np.array([getattr(each, name) for each in shown]), shown)
+            axis.set(xscale="log" if timed_here else "linear", yscale="log")
+            axis.set(ylim=(min(0.5, 0.75 * least), _MOST_FACTOR))
+            plain_ticks(axis, "y", subs=(1.5, 2.0, 3.0, 5.0))
+            if timed_here:
+                plain_ticks(axis, "x", subs=(3.0,))
+        axes[0][0].set(
+            xlabel=f"computation a round (s); an upload takes {upload_s:.3g} s",
+            ylabel="predicted time, to that of the best uniform",
+            title="By computation time",
+        )
+        if shifted:
+            axes[0][1].set(
+                xlabel="SNR against this link's (dB)",
+                title=f"By SNR, at {here.computation_s:.3g} s of computation",
+            )
         return figure
+
+
+_MOST_FACTOR = 4.0  # of the best uniform's time, that is shown
+
+
+def _plot_points(axis: Any, x: NDArray[np.float64], points: Sequence[Point]) -> None:
+    """A line for each schedule, named where it is best; hue is m, dash the policy."""
+    common = set.intersection(*({*each.times} for each in points))
+    uniform = {
+        int(label.removeprefix("uniform m=")): label
+        for label in common
+        if label.startswith("uniform m=")
+    }
+    best = {each.best for each in points} & uniform.keys()
+    drawn = sorted(best | {m for m in uniform if str(m).rstrip("0") == "1"})
+    colors = hues([None, *drawn])
+    axis.axhline(1.0, color="#999999", linewidth=4.0, alpha=0.4, zorder=0)
+    lines = {f"m = {m}": (uniform[m], colors[m], "--") for m in drawn}
+    lines |= {
+        label: (label, "#777777", "-")
+        for label in common
+        if label != "auto" and label not in uniform.values()
+    }
+    lines["auto"] = ("auto", colors[None], "-.")
+    for place, (name, (label, color, dash)) in enumerate(lines.items()):
+        y = np.array([each.times[label] for each in points])
+        at = int(np.argmin(y))
+        if y[at] > 0.8 * _MOST_FACTOR:
+            continue  # off the picture
+        axis.plot(x, y, color=color, linestyle=dash, linewidth=2.4 if name == "auto" else 1.3)
+        auto, last = name == "auto", at == len(x) - 1
+        axis.annotate(name, (x[at], y[at]),
+                      xytext=(-3 if last else 3, -14 if auto else 6 + 11 * (place % 2)),
+                      textcoords="offset points", ha="right" if last else "left", color=color,
+                      fontsize=8.5, fontweight="bold",
+                      bbox={"color": "white", "pad": 0.5, "alpha": 0.8})  # fmt: skip
+    low, high = ([getattr(each, name) for each in points] for name in ("high", "low"))
+    axis.fill_between(x, 1.0 / np.array(low), 1.0 / np.array(high), color=colors[None], alpha=0.15,
+                      linewidth=0)  # fmt: skip
