@@ -23,14 +23,14 @@ import numpy as np
 from fedsched.checks import whole_number
 from fedsched.clock import elapsed_s
 from fedsched.errors import InputError, require
-from fedsched.policies.ledger import Use, entered, first_entries, uses
+from fedsched.policies.ledger import entered, first_entries, uses
 from fedsched.radio import AbstractChannel
 from fedsched.radio.access import TDMA
 from fedsched.rounds import Air, scheduled_rounds
 from fedsched.runs.assembly import air_of, channel_of, data_weight_of, trainer_spec_of
 from fedsched.runs.scenario import Scenario
 from fedsched.runs.sections import PolicySection
-from fedsched.values import PerDevice, ScheduledRound
+from fedsched.values import PerDevice, ScheduledRound, Use
 
 __all__ = [
     "Case",
