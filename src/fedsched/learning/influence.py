@@ -139,12 +139,12 @@ class BoundedInfluence(AbstractAggregator):
     Example:
         >>> rule, x = BoundedInfluence(), np.zeros(1, np.float32)
         >>> said = [Update(n, 0.25, np.array([d], np.float32)) for n, d in enumerate([1, 1, 1, 30])]
-        >>> rule.step(x, rule.init(4, 1), said).parameters  # 30 counts for 6.25 / 30
-        array([0.8020833], dtype=float32)
+        >>> rule.step(x, rule.init(4, 1), said).parameters  # 30 counts for 4 / 30
+        array([0.78333336], dtype=float32)
     """
 
     inner: AbstractAggregator = WeightedSum()
-    longest: float = 2.5
+    longest: float = 2.0
     share: float = 1.0
     step_length: float = 2.0
 
@@ -203,12 +203,12 @@ def _median(lengths: list[tuple[float, float]]) -> float:
 def bounded(name: str, inner: AbstractAggregator) -> AbstractAggregator:
     """An aggregator with bounds of that name.
 
-    "off" leaves it as it is. "clip" cuts updates and steps. "robust" cuts closer, and takes the
-    trimmed sum in the place of the weighted one.
+    "off" leaves it as it is. "clip" cuts updates and steps. "robust" also takes the trimmed sum in
+    the place of the weighted one.
 
     Example:
         >>> bounded("clip", WeightedSum())
-        BoundedInfluence(inner=WeightedSum(), longest=2.5, share=1.0, step_length=2.0)
+        BoundedInfluence(inner=WeightedSum(), longest=2.0, share=1.0, step_length=2.0)
     """
     one_of("training.bounds", name, BOUNDS)
     if name == "off":
@@ -221,5 +221,5 @@ def bounded(name: str, inner: AbstractAggregator) -> AbstractAggregator:
             )
         return BoundedInfluence(inner, share=math.inf)  # its devices have equal shares
     if name == "robust" and isinstance(inner, WeightedSum):
-        return BoundedInfluence(TrimmedSum(), longest=2.0)
+        return BoundedInfluence(TrimmedSum())
     return BoundedInfluence(inner)
