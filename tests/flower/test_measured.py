@@ -236,3 +236,63 @@ def test_the_log_says_how_far_the_plan_was_off(tmp_path, caplog):
         started(federation(), tmp_path, 3)
     assert "round 2: took 21." in caplog.text
     assert "s of it the exchange, for which" in caplog.text
+
+
+# --- promises that are not kept --------------------------------------------------------------
+
+
+def slow_and_boasting(tells, **takes):
+    """Six nodes of which the last tells the most and takes half a minute."""
+    grid = Loopback(6, tells)
+    for node in grid.nodes.values():
+        node.takes = (0.5, 1.0)
+    list(grid.nodes.values())[-1].takes = takes["takes"]
+    return grid
+
+
+def boast(context, _):
+    return 1e30 if int(context.node_config["partition-id"]) == 5 else 1.0
+
+
+@pytest.mark.parametrize("takes", [(1.0, 25.0), (25.0, 1.0)])  # also if its clock says it worked
+def test_a_gain_that_is_not_kept_is_not_believed_for_long(tmp_path, takes):
+    grid = slow_and_boasting(ChannelClientApp(boast), takes=takes)
+    grid.client.train()(trained)
+    made = ChannelStrategy("full", folder=tmp_path, seed=5, fraction_evaluate=0.0, uplink="paper")
+    made.start(grid, record(), num_rounds=5, timeout=600.0)
+    upload_s = np.array(read_run(tmp_path).lists("upload_s"))
+    assert (upload_s[:3, 5] < 1e-3).all()  # three promises
+    assert (upload_s[3:, 5] > 20.0).all()
+    assert (upload_s[:, :5] == upload_s[0, 0]).all()
+
+
+def test_a_rate_that_is_not_kept_is_measured(tmp_path):
+    told = Throughput(lambda context: 1e12 if context.node_config["partition-id"] == 5 else 1e4)
+    grid = slow_and_boasting(ChannelClientApp(told), takes=(1.0, 25.0))
+    grid.client.train()(trained)
+    started(grid, tmp_path, 30, policy="full")
+    upload_s = np.array(read_run(tmp_path).lists("upload_s"))
+    assert (upload_s[1:4, 5] < 1.0).all()
+    assert (upload_s[-5:, 5] > 10.0).all()
+
+
+def test_what_slows_all_of_a_round_breaks_no_promise():
+    pace = Pace().grown(5)
+    for round_ in range(8):
+        slow = 100.0 if round_ < 3 else 1.0
+        found = {n: Taken(work_s=0.1, upload_s=slow * (1 + 0.3 * n), promised_s=0.01 * (n + 1))
+                 for n in range(5)}  # fmt: skip
+        pace = pace.after(found)
+    assert not pace.doubted.any()
+
+
+def test_a_promise_that_is_kept_again_is_believed_again():
+    def found(liar_s):
+        return {n: Taken(work_s=0.1, upload_s=liar_s if n == 0 else 1.0, promised_s=0.5)
+                for n in range(4)}  # fmt: skip
+
+    pace = Pace().grown(4)
+    for liar_s, doubted in [(60.0, False), (60.0, False), (60.0, True), (60.0, True), (1.0, True),
+                            (1.0, False)]:  # fmt: skip
+        pace = pace.after(found(liar_s))
+        assert pace.doubted.tolist() == [doubted, False, False, False]

@@ -100,6 +100,11 @@ class Fleet:
         found = {n: taken[node] for node, n in device_of.items()}
         return replace(self, pace=self.pace.after(found)) if found else self
 
+    def doubted(self) -> set[int]:
+        """Nodes whose word is not taken for now."""
+        known = zip(self.node, self.pace.doubted, strict=True)
+        return {node for node, doubted in known if doubted}
+
     def miss(self, nodes: Iterable[int], t: int, task: Task) -> Self:
         r"""Nodes were silent in round t: one that is silent k times more than usual rests.
 
@@ -159,6 +164,7 @@ class Fleet:
             "fleet.heard": self.heard,
             "fleet.work_s": self.pace.work_s,
             "fleet.upload_s": self.pace.upload_s,
+            "fleet.doubt": self.pace.doubt,
             "fleet.trouble.node": np.array([node for node, _ in of], dtype=np.uint64),
             "fleet.trouble.task": np.array([task for _, task in of], dtype=np.str_),
             "fleet.trouble.silences": np.array(
@@ -179,7 +185,12 @@ class Fleet:
             node=tuple(arrays["fleet.node"].tolist()),
             gain=arrays["fleet.gain"],
             heard=arrays["fleet.heard"],
-            pace=Pace(work_s=arrays["fleet.work_s"], upload_s=arrays["fleet.upload_s"]),
+            pace=Pace(
+                work_s=arrays["fleet.work_s"],
+                upload_s=arrays["fleet.upload_s"],
+                # An earlier version believed everybody.
+                doubt=arrays.get("fleet.doubt", np.zeros(len(arrays["fleet.work_s"]))),
+            ),
             trouble={
                 (node, task): Trouble(silences=k, rests_until=until)
                 for node, task, k, until in rows

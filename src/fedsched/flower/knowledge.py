@@ -20,6 +20,7 @@ from fedsched.flower.fleet import Fleet
 from fedsched.flower.pace import Taken, taken
 from fedsched.flower.protocol import CHANNEL_QUERY, RECORD, Report
 from fedsched.radio.access import TDMA, AbstractAccess, Parallel
+from fedsched.solve.uplink import Uplink
 from fedsched.values import PerDevice, ScheduledRound
 
 __all__ = ["AbstractKnowledge", "Measured", "Reported"]
@@ -53,16 +54,24 @@ class AbstractKnowledge(ABC):
 
     @abstractmethod
     def hear(
-        self, fleet: Fleet, came: Mapping[int, Came], told: Iterable[Message], nodes: Iterable[int]
+        self,
+        fleet: Fleet,
+        came: Mapping[int, Came],
+        told: Iterable[Message],
+        promised_s: Mapping[int, float],
     ) -> Fleet:
-        """What the train replies of these nodes teach.
+        """What the train replies of the nodes that were asked teach.
 
         Args:
             fleet: before.
             came: the replies with their times, by node, where these were measured.
             told: the replies that are no errors.
-            nodes: whose replies they are.
+            promised_s: by node that was asked, what its upload takes if what it told is true.
         """
+
+    def promised_s(self, fleet: Fleet, done: ScheduledRound) -> Mapping[int, float]:
+        """What the uploads of a cohort take if what their nodes told is true; NaN: they did not."""
+        return {fleet.node[n]: np.nan for n in done.cohort.device.tolist()}
 
     def round_s(self, fleet: Fleet, done: ScheduledRound) -> float:
         """What the exchange with a cohort is planned to take."""
@@ -84,10 +93,12 @@ class Reported(AbstractKnowledge):
     """Nodes tell the gain of their channel: a ChannelClientApp does.
 
     Attributes:
+        link: by which a gain is a promise of how long an upload takes.
         max_age_rounds: of a gain that is not asked for anew.
         query_timeout_s: how long to wait for answers.
     """
 
+    link: Uplink
     max_age_rounds: int = 0
     query_timeout_s: float = 30.0
 
@@ -110,16 +121,35 @@ class Reported(AbstractKnowledge):
         return fleet.present(nodes, t, self.max_age_rounds)
 
     def channel(self, fleet: Fleet) -> PerDevice:
-        """The gains."""
-        return fleet.gain
+        """The gains; of a device that is doubted, no better than what its exchanges take."""
+        doubted, pace, link = fleet.pace.doubted, fleet.pace, self.link
+        if not doubted.any():
+            return fleet.gain
+        rate = link.bits / (pace.work_s + pace.upload_s)[doubted]
+        gain = fleet.gain.copy()
+        achieved = np.expm1(np.log(2.0) * rate / link.bandwidth_hz) * link.noise_w
+        gain[doubted] = np.minimum(gain[doubted], achieved / link.max_power_w)
+        return gain
+
+    def promised_s(self, fleet: Fleet, done: ScheduledRound) -> Mapping[int, float]:
+        """By the gain that each has told, at the power that it was given."""
+        device = done.cohort.device
+        seconds = self.link.airtime_s(fleet.gain[device], done.decision.power_w[device])
+        return {fleet.node[n]: s for n, s in zip(device.tolist(), seconds.tolist(), strict=True)}
 
     def hear(
-        self, fleet: Fleet, came: Mapping[int, Came], told: Iterable[Message], nodes: Iterable[int]
+        self,
+        fleet: Fleet,
+        came: Mapping[int, Came],
+        told: Iterable[Message],
+        promised_s: Mapping[int, float],
     ) -> Fleet:
         """Gains for the next round; what exchanges took is noted too."""
-        asked = list(nodes)
-        fleet = fleet.hear(self._reports_in(told, asked), asked)
-        return fleet.timed({node: taken(each) for node, each in came.items()})
+        fleet = fleet.hear(self._reports_in(told, promised_s), promised_s)
+        return fleet.timed({
+            node: replace(taken(each), promised_s=promised_s.get(node, np.nan))
+            for node, each in came.items()
+        })  # fmt: skip
 
     def nobody(self, nodes: int) -> tuple[str, str]:
         """No gain came."""
@@ -151,7 +181,8 @@ class Reported(AbstractKnowledge):
 class Measured(AbstractKnowledge):
     """Rates follow from what exchanges took: the client app is any, and is asked nothing.
 
-    A device is a node, by its id or its registered name. A node that reports its rate is believed.
+    A device is a node, by its id or its registered name. A node that reports its rate is believed,
+    unless its exchanges take far longer.
 
     Attributes:
         bits: of an update.
@@ -184,14 +215,18 @@ class Measured(AbstractKnowledge):
         return self.bits / fleet.pace.known().upload_s
 
     def hear(
-        self, fleet: Fleet, came: Mapping[int, Came], told: Iterable[Message], nodes: Iterable[int]
+        self,
+        fleet: Fleet,
+        came: Mapping[int, Came],
+        told: Iterable[Message],
+        promised_s: Mapping[int, float],
     ) -> Fleet:
         """What each exchange took."""
-        expected = set(nodes)
+        doubted = fleet.doubted()
         times = {
-            node: self._taken(came[node])
+            node: self._taken(came[node], node not in doubted)
             for node in (reply.metadata.src_node_id for reply in told)
-            if node in expected and node in came
+            if node in promised_s and node in came
         }
         return fleet.timed(times)
 
@@ -200,11 +235,11 @@ class Measured(AbstractKnowledge):
         work_s = fleet.pace.known().work_s[done.cohort.device]
         return float((work_s + done.upload_s).max(initial=0.0))
 
-    def _taken(self, came: Came) -> Taken:
+    def _taken(self, came: Came, believed: bool) -> Taken:
         found, told = taken(came), read_reply(came.reply, Report.read)
         if isinstance(told, Lost) or not told.rate > 0.0:
             return found
-        return replace(found, upload_s=self.bits / told.rate)
+        return replace(found, promised_s=self.bits / told.rate, believed=believed)
 
     def nobody(self, nodes: int) -> tuple[str, str]:
         """Nobody is registered."""

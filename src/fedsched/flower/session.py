@@ -242,7 +242,9 @@ class Session:
         silent = {node for node in now.nodes if node not in by_node}
         spoke = [node for node in now.nodes if node in by_node]
         told = [by_node[node] for node in spoke if not by_node[node].has_error()]
-        fleet = self.scheduler.knowledge.hear(self.state.fleet, self.came, told, now.nodes)
+        knowledge = self.scheduler.knowledge
+        promised_s = knowledge.promised_s(self.state.fleet, now.scheduled)
+        fleet = knowledge.hear(self.state.fleet, self.came, told, promised_s)
         fleet = fleet.met(spoke, "train").miss(silent, t, "train")
         self.state = replace(self.state, round=t + 1, fleet=fleet)
         tried, arrived = now.scheduled.cohort.device, np.zeros(len(now.nodes), dtype=np.bool_)

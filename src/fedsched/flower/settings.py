@@ -183,10 +183,11 @@ class Settings:
         )
 
     def _knowledge(self, uplink: AbstractLink) -> AbstractKnowledge:
-        if not self.radio:
+        if not isinstance(uplink, Uplink):
             return Measured(registered=self.registered, bits=uplink.bits)
         return Reported(
             registered=self.registered,
+            link=uplink,
             max_age_rounds=self.max_age_rounds,
             query_timeout_s=self.query_timeout_s,
         )
