@@ -8,7 +8,14 @@ from fedsched.policies import make_policy
 from fedsched.radio import make_channel
 from fedsched.rounds import schedule
 from fedsched.solve.uplink import PAPER_UPLINK
-from fedsched.theory import drift_constant, optimality_gap, power_excess, power_excess_of_queue
+from fedsched.theory import (
+    correlation_factor,
+    drift_constant,
+    optimality_gap,
+    power_excess,
+    power_excess_of_queue,
+    realised_drift,
+)
 
 ROUNDS, DEVICES = 300, 20
 
@@ -53,3 +60,26 @@ def test_the_guarantee_is_vacuous_at_the_papers_setting():
 def test_a_reference_below_one_is_refused():
     with pytest.raises(InputError, match="reference must be"):
         power_excess(drift=1.0, v=1.0, rounds=5, reference=0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("draws", "all_rounds", "later", "kappa"), [(1, 0.25, 0.14, 1.01), (10, 16.3, 1.44, 1.005)]
+)
+def test_the_realised_drift_at_the_paper_s_setting_says_something(draws, all_rounds, later, kappa):
+    """The numbers of docs/theory.md; D over V is five million."""
+    policy = make_policy("lyapunov", uplink=PAPER_UPLINK, draws=draws, lam=100.0, v=100.0)
+    channel = make_channel("heterogeneous", 100)
+    running = schedule(channel=channel, policy=policy, uplink=PAPER_UPLINK, seed=1)
+    decisions = [done.decision for done, _ in islice(running, 4000)]
+    spent_w = [each.expected_power_w for each in decisions]
+    gaps = [optimality_gap(realised_drift(each, 1.0), v=100.0) for each in (spent_w, spent_w[1:])]
+    assert gaps == pytest.approx([all_rounds, later], rel=0.05)
+    some = [each.probability for each in decisions[::40]]
+    assert correlation_factor(some, draws) == pytest.approx(kappa, abs=0.001)
+
+
+def test_the_realised_drift_is_a_mean_over_rounds():
+    assert realised_drift([[2.0, 2.0], [1.0, 1.0]], 1.0) == 0.5
+    with pytest.raises(InputError, match="budget_w"):
+        realised_drift([[1.0]], 0.0)

@@ -1,4 +1,5 @@
 import sys
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -7,11 +8,13 @@ from tests.runs.report_runs import as_of_an_earlier_version
 from fedsched.errors import InputError, MissingExtraError, RunLogError
 from fedsched.learning.dataset import load_dataset
 from fedsched.learning.partition import Partition, index_by_class
+from fedsched.runs.assembly import schedule_of
 from fedsched.runs.experiment import run
 from fedsched.runs.manifest import MODEL
 from fedsched.runs.pack import pack_run
 from fedsched.runs.scenario import scenario_from
-from fedsched.theory.runs import bound_of_run
+from fedsched.theory.correlation import correlation_factor
+from fedsched.theory.runs import bound_of_run, schedule_probabilities
 
 TABLE = {
     "run": {"rounds": 8, "seed": 3, "eval_every": 8, "checkpoint_every": 3},
@@ -46,7 +49,12 @@ def test_the_bound_of_a_run_takes_its_schedule_and_its_gradients(folder):
     error = chance / chance.sum(axis=1, keepdims=True) - np.eye(10)[dataset.train_labels[samples]]
     by_hand = ((error.T @ x / 360) ** 2).sum() + (error.mean(axis=0) ** 2).sum()
     assert found.measured_gradient_sq[-1] == pytest.approx(by_hand, rel=1e-4)
-    assert found.kappa == 2.0
+    q = schedule_probabilities(scenario_from(TABLE), bits=650 * 32, rounds=8)
+    assert 1.0 < found.kappa == correlation_factor(q, 2) < 2.0
+    decisions = [each.decision for each in islice(schedule_of(scenario_from(TABLE), 650), 8)]
+    drift = np.mean([0.5 * ((each.expected_power_w - 1.0) ** 2).sum() for each in decisions])
+    assert found.realised_drift_gap == pytest.approx(drift / 100.0)
+    assert found.as_dict()["realised_drift_gap"] == found.realised_drift_gap
     assert found.corrected().total > found.measured_gradient_sq.mean()
     assert found.inverse.min() >= 1 / found.least_probability / 6
 

@@ -89,6 +89,11 @@ def _print(run: str, found: "RunBound") -> None:
         f"steps sure to be allowed: {found.printed_step_limit:.3g} by Theorem 1, {limit:.3g} by "
         f"the corrected bound, which may hold beyond it; the run's is {found.learning_rate:g}"
     )
+    if found.realised_drift_gap is not None:
+        click.echo(
+            "the mean of the objective over these rounds is at most "
+            f"{found.realised_drift_gap:.3g} above the best: the drift they had, divided by V"
+        )
     if found.ended_early:
         click.echo(
             f"the run ended by run.stop_accuracy, so chance chose its {found.rounds} rounds; the "

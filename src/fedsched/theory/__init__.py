@@ -13,11 +13,13 @@ from fedsched.theory.bounds import (
     uniform_probability,
     variance_factor,
 )
+from fedsched.theory.correlation import correlation_factor
 from fedsched.theory.lyapunov import (
     drift_constant,
     optimality_gap,
     power_excess,
     power_excess_of_queue,
+    realised_drift,
 )
 from fedsched.theory.quadratics import TWO_QUADRATICS, stationary_gradient_norm, with_replacement
 
@@ -28,6 +30,7 @@ __all__ = [
     "corollary_step",
     "corrected_bound",
     "corrected_step_limit",
+    "correlation_factor",
     "drift_constant",
     "least_uniform_probability",
     "mean_inverse",
@@ -36,6 +39,7 @@ __all__ = [
     "power_excess_of_queue",
     "printed_bound",
     "printed_step_limit",
+    "realised_drift",
     "stationary_gradient_norm",
     "uniform_probability",
     "variance_factor",

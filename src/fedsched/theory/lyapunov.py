@@ -13,10 +13,18 @@ may miss the minimum of a round, is 0 here: the minimum is found, with a certifi
 
 import math
 
-from fedsched.checks import positive_number, whole_number
+from numpy.typing import ArrayLike
+
+from fedsched.checks import finite_array, positive_number, whole_number
 from fedsched.errors import InputError
 
-__all__ = ["drift_constant", "optimality_gap", "power_excess", "power_excess_of_queue"]
+__all__ = [
+    "drift_constant",
+    "optimality_gap",
+    "power_excess",
+    "power_excess_of_queue",
+    "realised_drift",
+]
 
 
 def drift_constant(*, devices: int, max_power_w: float, budget_w: float) -> float:
@@ -30,6 +38,25 @@ def drift_constant(*, devices: int, max_power_w: float, budget_w: float) -> floa
     positive_number("max_power_w", max_power_w)
     positive_number("budget_w", budget_w)
     return 0.5 * devices * max(max_power_w - budget_w, budget_w) ** 2
+
+
+def realised_drift(expected_power_w: ArrayLike, budget_w: float) -> float:
+    r"""The mean over rounds of :math:`\frac12 \sum_n (P_n q_n - \bar P)^2`, in watts squared.
+
+    The drift of a round is at most that, and D is its largest value. So on the rounds of a schedule
+    this may stand in the place of D.
+
+    Args:
+        expected_power_w: P q of each round and device, shape (rounds, devices).
+        budget_w: of the mean power.
+
+    Example:
+        >>> realised_drift([[3.0, 1.0], [1.0, 1.0]], 1.0)
+        1.0
+    """
+    spent = finite_array("expected_power_w", expected_power_w, allow_zero=True)
+    positive_number("budget_w", budget_w)
+    return float(0.5 * ((spent - budget_w) ** 2).sum(axis=1).mean())
 
 
 def optimality_gap(drift: float, v: float) -> float:

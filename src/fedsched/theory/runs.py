@@ -7,7 +7,7 @@ suprema over all models, so the bound that comes out may be too small for this r
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +24,7 @@ from fedsched.runs.checkpoint import read_checkpoint
 from fedsched.runs.manifest import MODEL, PACKED, run_id
 from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, scenario_from
+from fedsched.runs.sections import PolicySection
 from fedsched.theory.bounds import (
     Bound,
     ProblemConstants,
@@ -34,6 +35,8 @@ from fedsched.theory.bounds import (
     printed_step_limit,
     variance_factor,
 )
+from fedsched.theory.correlation import correlation_factor
+from fedsched.theory.lyapunov import optimality_gap, realised_drift
 
 __all__ = ["RunBound", "bound_of_run", "schedule_probabilities"]
 
@@ -52,7 +55,8 @@ class RunBound:
     learning_rate: float
     constants: ProblemConstants
     intervals: dict[str, tuple[float, float]]  # of L, nu^2 and epsilon^2, by field
-    kappa: float
+    kappa: float  # the largest of the run's rounds, or of the design
+    realised_drift_gap: float | None  # realised D / V; None without queues or one budget for all
     inverse: Values  # Q_t
     least_probability: float
     start_gap: float  # f(x_0), since no loss is below 0
@@ -109,6 +113,7 @@ class RunBound:
                 for name in names
             },
             "kappa": self.kappa,
+            "realised_drift_gap": self.realised_drift_gap,
             "mean_inverse_probability": float(self.inverse.mean()),
             "least_probability": self.least_probability,
             "start_gap": self.start_gap,
@@ -126,8 +131,17 @@ class RunBound:
 
 def schedule_probabilities(scenario: Scenario, *, bits: float, rounds: int) -> Values:
     """The q's of a scenario's first rounds, shape (rounds, devices), without any training."""
+    return _schedule(scenario, bits, rounds)[0]
+
+
+def _schedule(scenario: Scenario, bits: float, rounds: int) -> tuple[Values, Values]:
+    """The q's, and the expected powers P q."""
     running = schedule_of(scenario, int(bits) // 32)
-    return np.array([done.decision.probability for done in islice(running, rounds)])
+    both = [
+        (done.decision.probability, done.decision.expected_power_w)
+        for done in islice(running, rounds)
+    ]
+    return np.array([q for q, _ in both]), np.array([spent_w for _, spent_w in both])
 
 
 def bound_of_run(
@@ -159,7 +173,7 @@ def bound_of_run(
             f"{str(folder)!r} left out {rejected} updates that were not finite, and the bounds are "
             "for runs that use every update; train with a smaller training.learning_rate"
         )
-    q = schedule_probabilities(scenario, bits=bits, rounds=log.rounds)
+    q, spent_w = _schedule(scenario, bits, log.rounds)
     if not (q > 0.0).all():
         t = int(np.argmin(q.min(axis=1)))
         raise InputError(
@@ -172,7 +186,29 @@ def bound_of_run(
             f"{str(folder)!r} was scheduled otherwise than its scenario says; was it made by "
             "another version, or has its trace changed?"
         )
-    return _measured(log, scenario, q, replay_every, devices, batches)
+    return replace(
+        _measured(log, scenario, q, replay_every, devices, batches),
+        realised_drift_gap=_drift_gap(scenario, spent_w),
+    )
+
+
+def _drift_gap(scenario: Scenario, spent_w: Values) -> float | None:
+    """By how much the mean objective of these rounds may exceed the best, of the paper's policy."""
+    policy, budget_w = scenario.policy, scenario.uplink.budget_w
+    if policy.kind != "lyapunov" or policy.scale_v or not isinstance(budget_w, float | int):
+        return None
+    if not np.isfinite(spent_w).all() or not np.isfinite(budget_w):
+        return None
+    return optimality_gap(realised_drift(spent_w, budget_w), policy.v)
+
+
+def _kappa(policy: PolicySection, q: Values) -> float:
+    """The largest of the rounds where it is known, else that of the design."""
+    if policy.kind == "full":
+        return 1.0
+    if policy.design == "with-replacement":
+        return correlation_factor(q, policy.draws)
+    return variance_factor(policy.design, q.shape[1], uniform=policy.kind == "uniform")
 
 
 def _check_bounded(scenario: Scenario) -> None:
@@ -233,16 +269,14 @@ def _measured(
     for name in ("smoothness", "noise_sq", "divergence_sq"):
         top = max((getattr(each, name) for each in found), key=lambda estimate: estimate.value)
         largest[name], intervals[name] = top.value, (top.low, top.high)
-    policy = scenario.policy
     measured = np.array(sorted(gradients), dtype=np.int64)
     return RunBound(
         rounds=log.rounds,
         learning_rate=spec.learning_rate,
         constants=ProblemConstants(devices=q.shape[1], steps=spec.steps, **largest),
         intervals=intervals,
-        kappa=1.0
-        if policy.kind == "full"
-        else variance_factor(policy.design, q.shape[1], uniform=policy.kind == "uniform"),
+        kappa=_kappa(scenario.policy, q),
+        realised_drift_gap=None,
         inverse=mean_inverse(q),
         least_probability=float(q.min()),
         start_gap=found[0].loss,
