@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from fedsched.analysis.arrival import ACCURACY, ARRIVAL, RunningMean
 from fedsched.analysis.comparison import comparison_row
-from fedsched.analysis.groups import group_runs, mean_reach, summary_rows
+from fedsched.analysis.groups import group_runs, summary_rows
 from fedsched.cli import demo
 from fedsched.cli.report import command as report
 from fedsched.cli.times import command as times
@@ -96,14 +96,11 @@ def agree(runs, logs, target, tmp_path, monkeypatch):
         groups, summary_rows(groups, target, computation_s=COMPUTATION_S), strict=True
     ):
         assert (row["seconds_to_target"], row["rounds_to_target"]) == expected[group.choice]
-    # The demo has no computation time, and asks for a target of its own.
+    # The demo has computation times and a target of its own.
     monkeypatch.setattr(demo, "TARGET", target)
-    monkeypatch.setattr(demo, "SEEDS", (1,))
     for group in groups:
-        named = {f"{kind}-m3-seed1": log for kind, log in logs.items()}
-        reached = mean_reach(group, target)
-        shown = demo._row(named, group.choice, 3)["seconds_to_target"]
-        assert shown == (None if reached is None else reached.airtime_s)
+        (shown,) = demo._times([logs[group.choice]], COMPUTATION_S)
+        assert shown == expected[group.choice][0]
 
 
 def test_the_paper_is_asked_by_the_protocol_of_all_commands():

@@ -1,5 +1,4 @@
 import json
-import math
 
 import pytest
 
@@ -8,80 +7,72 @@ from fedsched.cli import demo, output
 from fedsched.runs.engines import Outcome
 from fedsched.runs.runlog import read_run
 
-DRAWS = (1, 3)
-
 
 @pytest.fixture
 def small(monkeypatch):
     """A demo of a few rounds, whose target is soon reached, except by uniform with one draw."""
-    monkeypatch.setattr(demo, "DRAWS", DRAWS)
+    monkeypatch.setattr(demo, "UNIFORM", {1: 4, 3: 24})
+    monkeypatch.setattr(demo, "LYAPUNOV", {3: 24})
+    monkeypatch.setattr(demo, "AUTO_ROUNDS", 24)
+    monkeypatch.setattr(demo, "COMPUTATIONS_S", (0.1, 2.0))
     monkeypatch.setattr(demo, "SEEDS", (1,))
     monkeypatch.setattr(demo, "TARGET", 0.3)
     monkeypatch.setattr(demo, "PROTOCOL", InARow(1))
-    rounds = {(policy, draws): 24 for policy in ("uniform", "lyapunov") for draws in DRAWS}
-    monkeypatch.setattr(demo, "_ROUNDS", {**rounds, ("uniform", 1): 4})
+
+
+NAMES = ("uniform-m1", "uniform-m3", "lyapunov-m3", "auto-0.1s", "auto-2s")
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
-def test_the_demo_trains_compares_draws_and_the_second_time_trains_nothing(fedsched, tmp_path):
+def test_the_demo_trains_compares_and_the_second_time_trains_nothing(fedsched, tmp_path):
     out = tmp_path / "demo"
     code, shown, err = fedsched("demo", "--out", out, "--workers", 1)
     assert (code, err) == (0, "")
-    names = {f"{policy}-m{draws}-seed1" for policy in ("uniform", "lyapunov") for draws in DRAWS}
-    logs = {name: read_run(out / name) for name in names}
-    assert {path.name for path in out.iterdir() if path.is_dir()} == names
+    logs = {name: read_run(out / f"{name}-seed1") for name in NAMES}
+    assert {path.name for path in out.iterdir() if path.is_dir()} == {f"{n}-seed1" for n in NAMES}
     assert all(log.finished for log in logs.values())
     assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
-    assert (out / "demo.svg").stat().st_size > 1000
+    assert "auto" in (out / "demo.svg").read_text(encoding="utf-8")
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "uniform-m3-seed1" in page
+    assert "auto-2s-seed1" not in page  # scheduled for a time that the page does not begin at
 
     made = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.suffix in
             (".npz", ".arrows", ".json")}  # fmt: skip
-    assert len(made) >= 4 * 3
     code, text, err = fedsched("demo", "--out", out, "--workers", 1, "--json")
     assert (code, err) == (0, "")
     assert made == {path: path.stat().st_mtime_ns for path in made}
 
-    report = json.loads(text)
-    assert report["target"] == 0.3
-    assert report["picture"] == str(out / "demo.png")
+    told = json.loads(text)
     reached = {name: ACCURACY.reach(log, 0.3, InARow(1)) for name, log in logs.items()}
-    seconds = {name: each and each.time_s(0.0) for name, each in reached.items()}
-    assert seconds["uniform-m1-seed1"] is None  # too few rounds
-    wanted = seconds["uniform-m3-seed1"] / seconds["lyapunov-m3-seed1"]
-    assert report["speedup"] == {"1": None, "3": pytest.approx(wanted)}
-    assert [(row["draws"], row["policy"]) for row in report["rows"]] == [
-        (draws, policy) for draws in DRAWS for policy in ("uniform", "lyapunov")
-    ]
-    for row in report["rows"]:
-        log = logs[f"{row['policy']}-m{row['draws']}-seed1"]
-        assert row["seconds_to_target"] == seconds[log.folder.name]
-        assert row["final_accuracy"] == pytest.approx(log.column("test_accuracy")[-1])
-        assert row["airtime_s_per_round"] == pytest.approx(log.column("airtime_s").mean())
-    # The table said the same.
-    assert f"{wanted:.2f}x" in shown
-    assert "not reached" in shown
-    assert f"{seconds['lyapunov-m3-seed1']:.1f}" in shown
+    assert reached["uniform-m1"] is None  # too few rounds
+    rows = {(row["policy"], row["draws"]): row for row in told["rows"]}
+    assert set(rows) == {("auto", None), ("uniform", 1), ("uniform", 3), ("lyapunov", 3)}
+    assert rows["uniform", 1]["seconds_to_target"] == {"0.1": None, "2": None}
+    times = {each: reached["uniform-m3"].time_s(each) for each in (0.1, 2.0)}
+    assert rows["uniform", 3]["seconds_to_target"] == {"0.1": times[0.1], "2": times[2.0]}
+    # Each time of auto is of the schedule that was made for it.
+    own = {"0.1": reached["auto-0.1s"].time_s(0.1), "2": reached["auto-2s"].time_s(2.0)}
+    assert rows["auto", None]["seconds_to_target"] == own
+    for best, computation_s in zip(told["best"], (0.1, 2.0), strict=True):
+        assert best["best_uniform_m"] == 3 and best["edge"]
+        sooner = times[computation_s] / own[f"{computation_s:g}"]
+        assert best["sooner"] == pytest.approx(sooner)
+        assert f"{sooner:.2f} times sooner" in shown
+    assert rows["uniform", 3]["budgets"][0]["worst_use"] == pytest.approx(1.0)
+    assert "not reached" in shown and "on the edge of those tried" in shown
 
 
-def test_the_speedup_of_the_demo_is_that_of_its_report_seed_by_seed():
-    seconds = {"uniform": [8.0, 18.0], "lyapunov": [4.0, 6.0]}
-    rows = [
-        {"policy": policy, "draws": 3, "seconds_by_seed": each} for policy, each in seconds.items()
-    ]
-    assert demo._speedup(rows, 3) == pytest.approx(math.sqrt(2.0 * 3.0))
-    rows[0]["seconds_by_seed"] = [8.0, None]
-    assert demo._speedup(rows, 3) is None
-
-
-def test_both_policies_of_the_demo_see_the_same_channel_and_the_papers_airtimes():
-    one, other = (demo.demo_scenario(policy, 5, 2) for policy in ("uniform", "lyapunov"))
-    assert one.channel == other.channel
-    assert one.run.seed == other.run.seed == 2
-    assert one.uplink == other.uplink
-    assert one.uplink.bits == 32 * 555_178
-    assert (one.channel.kind, one.channel.devices) == ("heterogeneous", 100)
-    assert demo.DRAWS == (1, 5, 10)
+def test_all_policies_of_the_demo_see_the_same_channel_and_the_papers_airtimes():
+    scenarios = [entry.scenario(2) for entry in demo.entries()]
+    assert len({each.channel for each in scenarios}) == len({each.data for each in scenarios}) == 1
+    assert {each.run.seed for each in scenarios} == {2}
+    assert {each.uplink.bits for each in scenarios} == {32 * 555_178}
+    kinds = [(each.policy.kind, each.policy.draws) for each in scenarios]
+    assert {m for kind, m in kinds if kind == "uniform"} == {1, 2, 3, 5, 10, 20}
+    autos = {each.uplink.computation_s for each in scenarios if each.policy.kind == "auto"}
+    assert autos == {0.0, 0.1, 1.0}
 
 
 @pytest.mark.usefixtures("small")
@@ -99,7 +90,7 @@ def test_runs_that_fail_are_named_once_all_have_ended(fedsched, monkeypatch, tmp
     assert len(ended) == 1
     assert err == (
         f"fedsched: 2 of {ended[0]} runs failed: uniform-m3-seed1: it is bad; "
-        "lyapunov-m1-seed1: it is bad\n"
+        "auto-0.1s-seed1: it is bad\n"
     )
 
 

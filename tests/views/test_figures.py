@@ -11,7 +11,7 @@ from fedsched.policies import make_policy
 from fedsched.radio import Trace, make_channel
 from fedsched.rounds import schedule
 from fedsched.solve.uplink import PAPER_UPLINK
-from fedsched.views.figures import PALETTE, accuracy_figure, save_figure, schedule_figure
+from fedsched.views.figures import save_figure, schedule_figure
 
 
 def tally(policy="lyapunov", *, v=100.0, channel=None, rounds=30):
@@ -35,13 +35,6 @@ def legend(axis):
 def curve(values):
     count = np.arange(1.0, len(values) + 1)
     return Curve(rounds=count, airtime_s=2.0 * count, value=np.array(values))
-
-
-CURVES = {
-    1: {"uniform": [curve([0.1, 0.5]), curve([0.2, 0.6])], "lyapunov": [curve([0.3, 0.9])] * 2},
-    5: {"uniform": [curve([0.1, 0.5])] * 2, "lyapunov": [curve([0.3, 0.9])] * 2},
-    10: {"uniform": [curve([0.1, 0.5])] * 2, "lyapunov": [curve([0.3, 0.9])] * 2},
-}
 
 
 def test_the_schedule_figure_has_a_curve_for_each_v_policy_and_cohort_size():
@@ -75,30 +68,9 @@ def test_a_schedule_in_which_nobody_is_ever_chosen_can_be_drawn(tmp_path):
     save_figure(figure, tmp_path / "nobody.png")  # warnings are errors here
 
 
-def test_the_accuracy_figure_has_a_panel_for_each_m_and_a_line_for_each_seed():
-    figure = accuracy_figure(CURVES, target=0.8)
-    assert [axis.get_title(loc="left") for axis in figure.axes] == [
-        f"m = {draws} draws a round" for draws in CURVES
-    ]
-    for axis in figure.axes:
-        assert legend(axis) == ["uniform", "lyapunov", "target 0.8"]
-        assert len(axis.lines) == 2 * 2 + 1
-        assert [line.get_color() for line in axis.lines[:4]] == [
-            *PALETTE[:1] * 2,
-            *PALETTE[1:2] * 2,
-        ]
-        assert set(axis.lines[-1].get_ydata()) == {0.8}
-
-
-def test_the_accuracy_figure_is_drawn_over_the_clock():
-    first = accuracy_figure(CURVES, target=0.8, computation_s=10.0).axes[0].lines[1]
-    assert first.get_xdata().tolist() == [12.0, 24.0]
-    assert first.get_ydata().tolist() == [0.2, 0.6]
-
-
 @pytest.mark.slow
 def test_a_figure_is_saved_in_the_format_of_its_ending(tmp_path):
-    figure = accuracy_figure(CURVES, target=0.8)
+    figure = schedule_figure(BY_V, BY_POLICY, budget_w=1.0)
     png, svg, pdf, page = (
         save_figure(figure, tmp_path / f"a.{kind}") for kind in ("png", "svg", "pdf", "html")
     )
@@ -108,13 +80,13 @@ def test_a_figure_is_saved_in_the_format_of_its_ending(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert text.startswith("<!doctype html>")
     assert text.count("<svg") == text.count("</svg>") == text.count("</html>") == 1
-    assert "m = 5 draws a round" in text
+    assert "Selection frequency" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.pdf", "a.png", "a.svg"]
 
 
 @pytest.mark.slow
 def test_the_title_of_a_page_is_escaped(tmp_path):
-    page = save_figure(accuracy_figure(CURVES, target=0.8), tmp_path / "a<b.html")
+    page = save_figure(schedule_figure(BY_V, BY_POLICY, budget_w=1.0), tmp_path / "a<b.html")
     assert "<title>a&lt;b</title>" in page.read_text(encoding="utf-8")
 
 
@@ -122,7 +94,7 @@ def test_the_title_of_a_page_is_escaped(tmp_path):
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf", "html"])
 def test_the_same_figure_gives_the_same_bytes(tmp_path, suffix):
     one, other = (
-        save_figure(accuracy_figure(CURVES, target=0.8), tmp_path / name / f"a.{suffix}")
+        save_figure(schedule_figure(BY_V, BY_POLICY, budget_w=1.0), tmp_path / name / f"a.{suffix}")
         for name in ("1", "2")
         if (tmp_path / name).mkdir() is None
     )
@@ -131,4 +103,4 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path, suffix):
 
 def test_another_ending_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"plot must end in one of \.png, \.svg, \.pdf, \.html"):
-        save_figure(accuracy_figure(CURVES, target=0.8), tmp_path / "a.gif")
+        save_figure(schedule_figure(BY_V, BY_POLICY, budget_w=1.0), tmp_path / "a.gif")

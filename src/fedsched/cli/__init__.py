@@ -16,7 +16,7 @@ __all__ = ["main"]
 
 # Command -> module that defines it, and the line shown by --help.
 _COMMANDS = {
-    "demo": "train lyapunov and uniform on digits and show how much faster the target is reached",
+    "demo": "train auto beside uniform cohorts of every size on digits, and compare the clocks",
     "run": "train a scenario under the radio clock; run it again to resume",
     "init": "a commented scenario for WiFi, LTE, 5G, NB-IoT or LoRaWAN, ready to run",
     "compare": "train with many policies on one scenario and the same channel draws",

@@ -135,6 +135,11 @@ def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
     title = f"{base.data.name}, {base.channel.kind} channels, {base.run.rounds} rounds"
     print_table(title, header, table)
     print_budgets([(row["policy"], row["budgets"]) for row in rows])
+    if {"auto", "uniform"} <= {row["policy"] for row in rows}:
+        click.echo(
+            f"uniform has m = {base.policy.draws} here, and auto has none. Another m may suit the "
+            "radio: `fedsched advise` predicts them all, and --set policy.draws=1 trains with one."
+        )
 
 
 def _sent(row: dict[str, Any]) -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.analysis.curves import Curve
 from fedsched.analysis.tally import ScheduleTally
 from fedsched.errors import require
 from fedsched.files import atomic_path, output_path
@@ -18,7 +17,6 @@ from fedsched.files import atomic_path, output_path
 __all__ = [
     "FIGURE_SUFFIXES",
     "PALETTE",
-    "accuracy_figure",
     "plain_ticks",
     "plot_cohort_sizes",
     "plot_power",
@@ -159,25 +157,3 @@ def plot_cohort_sizes(axis: Any, tallies: Mapping[str, ScheduleTally]) -> None:
     axis.set(xlabel="devices in a round", ylabel="share of rounds", title="Devices a round")
     axis.xaxis.get_major_locator().set_params(integer=True)
     axis.legend(fontsize=8.5)
-
-
-def accuracy_figure(
-    curves: Mapping[int, Mapping[str, Sequence[Curve]]],
-    *,
-    target: float,
-    computation_s: float = 0.0,
-) -> Any:
-    """Accuracy over simulated time, one panel for each number of draws, one line a seed."""
-    with subplots(1, len(curves), width=4.4 * len(curves), height=3.8) as (figure, axes):
-        for axis, (draws, by_policy) in zip(axes[0], curves.items(), strict=True):
-            for color, (policy, seeds) in zip(PALETTE, by_policy.items(), strict=False):
-                for place, curve in enumerate(seeds):
-                    label = policy if place == 0 else None
-                    axis.plot(curve.time_s(computation_s), curve.value, color=color, label=label,
-                              linewidth=1.3, alpha=0.9)  # fmt: skip
-            axis.axhline(target, color="#555555", linestyle="--", linewidth=1.0,
-                         label=f"target {target:g}")  # fmt: skip
-            axis.set(xlabel="simulated time (s)", title=f"m = {draws} draws a round", xscale="log")
-            axis.legend(loc="lower right", fontsize=8.5)
-        axes[0][0].set_ylabel("test accuracy")
-        return figure

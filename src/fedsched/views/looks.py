@@ -18,7 +18,7 @@ _NO_DRAWS = PALETTE[-1]  # of a policy that chooses for itself how many take par
 _FIRST = {1: PALETTE[0], 5: PALETTE[1], 10: PALETTE[2]}  # the paper's m have the same hue always
 _OTHERS = PALETTE[3:-1]
 
-_DASHES: Mapping[str, Any] = {"lyapunov": "-", "uniform": "--", "auto": "-."}
+DASHES: Mapping[str, Any] = {"lyapunov": "-", "uniform": "--", "auto": "-."}
 _OTHER_DASHES = (":", (0, (6, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (3, 1)), (0, (1, 1)))
 
 _MARKERS = ("", "o", "s", "^", "D", "v", "P", "X", "*")
@@ -49,8 +49,8 @@ def looks(named: Mapping[str, Group]) -> dict[str, Look]:
     """The look of each configuration, by the name it is drawn with."""
     groups = named.values()
     by_draws = hues(group.fields.get("policy.draws") for group in groups)
-    others = sorted({_kind(group) for group in groups} - _DASHES.keys())
-    dashes = dict(_DASHES) | {
+    others = sorted({_kind(group) for group in groups} - DASHES.keys())
+    dashes = dict(DASHES) | {
         kind: _OTHER_DASHES[place % len(_OTHER_DASHES)] for place, kind in enumerate(others)
     }
     lams = sorted({lam for group in groups if (lam := _lam(group)) is not None})
