@@ -52,6 +52,21 @@ def test_a_list_of_sizes_is_short_in_a_label_and_told_from_another():
     assert all(re.fullmatch("samples=40-900#[0-9a-f]{6}", each) for each in environments[1:])
 
 
+def test_budgets_and_fleets_are_what_a_configuration_is_exposed_to():
+    logs = [log(kind) for kind in ("uniform", "full", "uniform")]
+    for each, limit, mark in zip(logs, (0.5, 0.5, 1.0), "aab", strict=True):
+        each.manifest["scenario"]["budgets"] = {"energy_j": limit}
+        each.manifest["scenario"]["fleet"] = {"file": f"{mark}/fleet.csv", "sha256": mark * 64}
+        each.manifest["scenario"]["knowledge"] = {"error_db": limit, "outage": 0.1}
+    groups = group_runs(logs)
+    said = {
+        f"energy_j=0.5 sha256={'a' * 12} error_db=0.5",
+        f"energy_j=1.0 sha256={'b' * 12} error_db=1.0",
+    }
+    assert {group.environment for group in groups} == said
+    assert sorted(group.choice for group in groups) == ["full", "uniform", "uniform"]
+
+
 def test_runs_that_differ_in_computation_time_alone_are_one_configuration():
     slow, quick = log("uniform"), log("uniform", seed=2)
     slow.manifest["scenario"]["uplink"]["computation_s"] = 2.0

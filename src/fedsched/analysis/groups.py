@@ -39,7 +39,10 @@ _SHORT = {
     "channel.kind": "{}",
 }
 # What a configuration is exposed to rather than chooses: only within it are times comparable.
-_ENVIRONMENT = ("channel.", "data.", "uplink.")
+_ENVIRONMENT = (
+    "budgets.", "channel.", "data.", "fleet.", "uplink.",
+    "knowledge.error_db", "knowledge.late_rounds", "knowledge.loss",
+)  # fmt: skip
 # Policies that plan with the computation time, so that their rounds do depend on it.
 _PLANNERS = frozenset({"auto", "fdma-energy", "incomplete-work"})
 _COMPUTATION, _SPREAD = "uplink.computation_s", "uplink.computation_spread"
@@ -47,6 +50,8 @@ _COMPUTATION, _SPREAD = "uplink.computation_s", "uplink.computation_spread"
 _IGNORED = frozenset(
     f"run.{name}" for name in ("seed", "rounds", "eval_every", "checkpoint_every", "stop_accuracy")
 ) | {_COMPUTATION}  # rounds do not depend on it but where a policy plans with it
+
+_MARK = 12  # characters of a checksum that tell files apart
 
 # Fields that came after the first logs were written, with what every run did before.
 _LATER = {
@@ -94,14 +99,18 @@ def _flat(log: RunLog) -> dict[str, Any]:
         name: value for name, value in _LATER.items() if name.partition(".")[0] in known
     }
     if "trace" in log.manifest:  # two files may have one name
-        later["channel.trace"] = log.manifest["trace"]["sha256"][:12]
+        later["channel.trace"] = log.manifest["trace"]["sha256"][:_MARK]
     if scenario["policy"]["kind"] in _PLANNERS:
         later["policy.computation_s"] = common_computation_s(log.manifest)
-    return later | {
+    found = later | {
         f"{part}.{name}": tuple(value) if isinstance(value, list) else value
         for part, table in scenario.items()
         for name, value in table.items()
     }
+    if "fleet.sha256" in found:  # its numbers are fields; the name of the file tells nothing more
+        found["fleet.sha256"] = found["fleet.sha256"][:_MARK]
+        del found["fleet.file"]
+    return found
 
 
 def _reader(log: RunLog) -> tuple[Any, Any]:
@@ -171,7 +180,7 @@ def _written(name: str, value: Any) -> str:
     value = "∞" if value in ("inf", math.inf) else value
     if isinstance(value, tuple):  # one for each device: their range, and a mark
         mark = hashlib.sha256(repr(value).encode()).hexdigest()[:6]
-        value = f"{min(value)}-{max(value)}#{mark}"
+        value = f"{min(value):g}-{max(value):g}#{mark}"
     try:
         return form.format(value)
     except ValueError:

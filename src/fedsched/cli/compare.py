@@ -9,7 +9,7 @@ from fedsched.analysis.comparison import comparison_row
 from fedsched.checks import number_within, one_of
 from fedsched.cli.budgets import mean_power, print_budgets
 from fedsched.cli.options import NUMBER, json_option, out_option, set_option, workers_option
-from fedsched.cli.output import end_with, print_json, print_table, run_each
+from fedsched.cli.output import end_with, print_json, print_table, run_each, seconds
 from fedsched.errors import InputError
 from fedsched.files import output_folder
 from fedsched.policies import policy_names
@@ -106,8 +106,8 @@ def command(
 
 
 def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
-    def shown(value: float | None, form: str, missing: str = "-") -> str:
-        return missing if value is None else format(value, form)
+    def shown(value: float | None, form: str) -> str:
+        return "-" if value is None else format(value, form)
 
     several = len({row["compress"] for row in rows}) > 1
     packed = ["Mbit/upload", "omega"] if several else []
@@ -119,7 +119,7 @@ def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
             row["policy"]
             + (f" {row['compress']}" if several else "")
             + (" (biased)" if row["biased"] else ""),
-            shown(row["seconds_to_target"], ".1f", "not reached"),
+            "not reached" if (s := row["seconds_to_target"]) is None else seconds(s),
             shown(row["rounds_to_target"], ".0f"),
             f"{row['airtime_s_per_round']:.3f}",
             f"{1e3 * row['feedback_s_per_round']:.3f}",

@@ -29,6 +29,7 @@ __all__ = [
     "print_table",
     "run_all",
     "run_each",
+    "seconds",
     "track",
 ]
 
@@ -41,6 +42,16 @@ _UNBOUNDED = 10_000  # columns of a console that is no terminal: nothing is fold
 _FRAME = 3  # columns of the terminal beside the letters of a column: two margins and a rule
 _TEXT = 24  # a cell with more letters is a text to be read, not a number or a name
 _SPEAK_S = 60.0  # between lines of progress where there is no terminal to draw a bar on
+
+
+def seconds(value: float) -> str:
+    """Seconds as tables have them; of less than one two digits, as whole runs over 5G take.
+
+    Example:
+        >>> seconds(1557.04), seconds(0.0412), seconds(0.0)
+        ('1557.0', '0.041', '0.0')
+    """
+    return f"{value:.2g}" if 0.0 < value < 0.95 else f"{value:.1f}"
 
 
 def print_json(value: Any) -> None:

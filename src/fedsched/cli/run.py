@@ -14,7 +14,14 @@ from fedsched.cli.options import (
     set_option,
     workers_option,
 )
-from fedsched.cli.output import end_with, live_progress, print_json, print_table, run_each
+from fedsched.cli.output import (
+    end_with,
+    live_progress,
+    print_json,
+    print_table,
+    run_each,
+    seconds,
+)
 from fedsched.clock import elapsed_s
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.files import output_folder
@@ -181,8 +188,8 @@ def _print(title: str, rows: list[dict[str, Any]]) -> None:
         [
             row["run"] + (" (biased)" if row["biased"] else ""),
             str(row["rounds"]),
-            f"{row['airtime_s']:.1f}",
-            f"{row['clock_s']:.1f}",
+            seconds(row["airtime_s"]),
+            seconds(row["clock_s"]),
             f"{row['final_accuracy']:.4f}",
             f"{row['best_accuracy']:.4f}",
             "-" if row["training_loss"] is None else f"{row['training_loss']:.4f}",

@@ -24,7 +24,7 @@ from fedsched.checks import positive_number
 from fedsched.cli.asked import found_logs, numbers_above_0, own_computation_s
 from fedsched.cli.budgets import print_budgets
 from fedsched.cli.options import NUMBER, json_option, protocol_options
-from fedsched.cli.output import print_json, print_table
+from fedsched.cli.output import print_json, print_table, seconds
 from fedsched.errors import InputError
 from fedsched.quantities import parse_number
 
@@ -256,7 +256,8 @@ def _time(reached: Reach | None, computation_s: float) -> str:
     if reached is None:
         return "-"
     time_s = reached.time_s(computation_s)
-    return f"{time_s:,.{0 if time_s >= 100 else 1}f} s, {reached.rounds:,.0f}"
+    said = f"{time_s:,.0f}" if time_s >= 100 else seconds(time_s)
+    return f"{said} s, {reached.rounds:,.0f}"
 
 
 def _gains(row: Row | Best) -> list[Speedup | None]:
