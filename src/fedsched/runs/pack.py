@@ -32,7 +32,7 @@ _END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream
 def pack_run(folder: str | Path, target: Path, *, resumable: bool = False) -> Path:
     """A small copy of a run, to be kept or sent: manifest and compressed log, no model.
 
-    Every tool that reads runs reads it; it cannot be gone on with, unless it is ``resumable`` and
+    Every tool that reads runs reads it; it cannot be resumed, unless it is ``resumable`` and
     the run not finished: then the last checkpoint comes along, and the rounds up to there. All
     columns are kept to the bit but powers, residuals and the airtimes of single devices, more than
     half of a log and only looked at: they keep :data:`PACKED_BITS` significant bits. Where devices
