@@ -4,7 +4,7 @@ const strong = (text) => make("strong", {}, text);
 const timeOf = (line) => clock(line, state.c);
 const isUniform = (k) => groups[k].kind === "uniform";
 const hasDraws = (k) => groups[k].fields["policy.draws"] !== undefined;
-const howMany = (ratio) => times(Math.max(ratio, 1 / ratio)) === "1.00" ? "as soon" : ratio >= 1 ? `${times(ratio)} times sooner` : `${times(1 / ratio)} times later`;
+const howMany = (ratio) => times(Math.max(ratio, 1 / ratio)) === "1.00" ? "equally soon" : ratio >= 1 ? `${times(ratio)} times sooner` : `${times(1 / ratio)} times later`;
 
 /** The interval of a ratio in words, or of how many times later; over more than a hundredfold it says nothing. */
 function interval({ low, high }, later = false) {
