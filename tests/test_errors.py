@@ -80,6 +80,6 @@ def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it():
         require("no_such_package.part", extra="report", purpose="writing Parquet")
     assert str(caught.value) == (
         "writing Parquet needs the package 'no_such_package', which is not installed; "
-        "install it with: pip install 'fedsched[report]'"
+        "install it with: pip install 'fedsched[report]', or '.[report]' in the project's folder"
     )
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)

@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+# The paper's symbols, and what fields and options call them.
+_SYMBOLS = {"m": "draws", "lambda": "lam", "λ": "lam", "N": "devices"}
+
+
 class FedschedError(Exception):
     """Base of all errors raised on purpose."""
 
@@ -51,8 +55,10 @@ did you mean 'heterogeneous'? (known: heterogeneous, homogeneous)
 
     def __init__(self, field: str, name: str, known: Iterable[str]) -> None:
         self.field, self.name, self.known = field, name, sorted(known)
-        near = difflib.get_close_matches(name, self.known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        meant = _SYMBOLS.get(name, name)
+        letters = {each.lower(): each for each in self.known}  # whatever their case
+        near = difflib.get_close_matches(meant.lower(), letters, n=1)
+        hint = f"; did you mean {letters[near[0]]!r}?" if near else ""
         super().__init__(f"{field}: {name!r} is not known{hint} (known: {', '.join(self.known)})")
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str, list[str]]]:
@@ -103,5 +109,5 @@ def require_file(package: str, path: str, *, extra: str, purpose: str) -> Path:
 def _missing(package: str, extra: str, purpose: str) -> MissingExtraError:
     return MissingExtraError(
         f"{purpose} needs the package {package!r}, which is not installed; "
-        f"install it with: pip install 'fedsched[{extra}]'"
+        f"install it with: pip install 'fedsched[{extra}]', or '.[{extra}]' in the project's folder"
     )

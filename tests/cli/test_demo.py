@@ -89,8 +89,7 @@ def test_runs_that_fail_are_named_once_all_have_ended(fedsched, monkeypatch, tmp
     assert code == 2
     assert len(ended) == 1
     assert err == (
-        f"fedsched: 2 of {ended[0]} runs failed: uniform-m3-seed1: it is bad; "
-        "auto-0.1s-seed1: it is bad\n"
+        f"fedsched: 2 of {ended[0]} runs failed: uniform-m3-seed1, auto-0.1s-seed1: it is bad\n"
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 from fedsched.cli import output
 from fedsched.cli.output import (
     columns_that_fit,
+    end_with,
     grid_progress,
     live_progress,
     print_json,
@@ -99,6 +100,7 @@ def test_a_run_that_ended_early_counts_as_finished(tmp_path):
     (tmp_path / "a" / "model.npz").touch()
     (tmp_path / "b" / "checkpoint-000000100.npz").touch()
     assert output._progress_of(jobs) == (1, 117, 317)
+    assert output._progress_of(jobs, [17, 123]) == (1, 140, 317)  # between two checkpoints
     with grid_progress(jobs):
         pass
 
@@ -120,3 +122,11 @@ def test_a_terminal_is_shown_progress(capsys, monkeypatch, tmp_path):
     seen = capsys.readouterr()
     for text in ("lyapunov, m = 3", "2/4", "12.2 s", "accuracy 0.500", "3 devices"):
         assert text in seen.err
+
+
+def test_a_reason_that_many_runs_share_is_said_once(capsys):
+    with pytest.raises(SystemExit):
+        end_with({"a": "no such data", "b": "it is bad", "c": "no such data"})
+    said = capsys.readouterr().err
+    assert said == "failed: a and 1 more: no such data\nfailed: b: it is bad\n"
+    end_with({})

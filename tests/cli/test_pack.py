@@ -123,3 +123,12 @@ def test_runs_of_one_name_are_not_written_over_each_other(tmp_path):
     (tmp_path / "b" / "uniform-m1-seed2").rename(tmp_path / "b" / "uniform-m1-seed1")
     with pytest.raises(InputError, match="several folders are called 'uniform-m1-seed1'"):
         pack(tmp_path, "--out", tmp_path / "small")
+
+
+def test_a_copy_within_its_own_run_is_refused(tmp_path):
+    write_grid(tmp_path / "runs", seeds=(1,))
+    run_folder = tmp_path / "runs" / "uniform-m1-seed1"
+    for place in (run_folder, run_folder / "copy"):
+        with pytest.raises(InputError, match="is one of the runs or lies in one; name another"):
+            pack(run_folder, "--out", place)
+    assert not (run_folder / "copy").exists()

@@ -91,3 +91,14 @@ def test_a_folder_without_runs_is_a_sentence(fedsched, tmp_path):
     assert code == 2
     assert "there is no run that can be read" in err
     assert "there is no folder" in fedsched("plot", tmp_path / "none", "-o", tmp_path / "a.pdf")[2]
+
+
+def test_numbers_have_units_and_the_help_keeps_its_lines(fedsched, runs, tmp_path):
+    asked = ["--kind", "time-to-target", "--targets", "50%,0.8", "--computation-s", "500ms"]
+    code, out, _ = fedsched("plot", runs, *asked, "--until-s", "1e1", "--smooth", "1e0",
+                            "-o", tmp_path / "a.csv")  # fmt: skip
+    assert code == 0 and "computation 0.5 s a round" in out
+    for command in ("plot", "reproduce"):
+        said = fedsched(command, "--help")[1]
+        assert "\\b" not in said
+    assert "\n  rounds          test accuracy over rounds\n" in fedsched("plot", "--help")[1]

@@ -61,3 +61,15 @@ def test_mistakes_end_in_an_error_of_ours(tmp_path):
 def test_runs_must_be_named():
     result = run()
     assert result.exit_code == 2 and "RUNS" in result.output
+
+
+def test_a_report_is_written_anew_and_a_foreign_page_is_left_alone(tmp_path):
+    write_grid(tmp_path / "runs", seeds=(1,))
+    page, mine = tmp_path / "report.html", tmp_path / "mine.html"
+    assert run(tmp_path / "runs", "-o", page).stdout.startswith(f"wrote {page}: ")
+    assert run(tmp_path / "runs", "-o", page).stdout.startswith(f"wrote {page} anew: ")
+    mine.write_text("<html>my thesis</html>")
+    refused = run(tmp_path / "runs", "-o", mine)
+    assert isinstance(refused.exception, InputError)
+    assert "is no report and would be written over" in str(refused.exception)
+    assert mine.read_text() == "<html>my thesis</html>"

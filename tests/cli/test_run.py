@@ -358,3 +358,47 @@ def test_fields_are_set_on_the_command_line_and_a_run_is_made_longer(fedsched, s
     code, _, err = fedsched("run", scenario, "--out", "other", "--set", "run.round=3")
     assert code == 2
     assert "run: 'round' is not known; did you mean 'rounds'?" in err
+
+
+@pytest.mark.slow
+def test_a_sweep_names_what_was_swept_and_what_was_finished_already(fedsched, scenario, tmp_path):
+    text = scenario.read_text().replace('kind = "uniform"', 'kind = "lyapunov"')
+    scenario.write_text(f"{text}\n[sweep]\nlambda = [1, 100]\n")
+    _, out, _ = fedsched("run", scenario, "--out", tmp_path / "runs")
+    for lam in (1, 100):
+        assert f"lyapunov λ={lam}, seed 1" in out
+    assert "finished already" not in out
+    for folder in (tmp_path / "runs").iterdir():
+        assert folder.name in out
+    _, out, _ = fedsched("run", scenario, "--out", tmp_path / "runs")
+    assert out.endswith("runs; 2 were finished already and were passed over\n")
+
+
+@pytest.mark.slow
+def test_a_finished_run_says_that_nothing_was_done_and_a_longer_one_does_not(fedsched, scenario):
+    done = "; the run was finished already, and nothing was done"
+    assert not fedsched("run", scenario, "--out", "a")[1].endswith(f"{done}\n")
+    assert fedsched("run", scenario, "--out", "a")[1].endswith(f"wrote a{done}\n")
+    longer = ["run", scenario, "--out", "a", "--set", "run.rounds=8"]
+    assert done not in fedsched(*longer)[1]
+
+
+@pytest.mark.slow
+def test_a_folder_that_holds_something_else_is_remarked(fedsched, scenario, tmp_path):
+    for name in ("letters", "photos"):
+        (tmp_path / "mine" / name).mkdir(parents=True)
+    said = "out: 'mine' holds 'letters' and 1 more, left as found\n"
+    assert fedsched("run", scenario, "--out", "mine")[2] == said
+    assert fedsched("run", scenario, "--out", "mine")[2] == ""
+
+
+def test_an_empty_scenario_says_how_to_begin(fedsched, tmp_path):
+    (tmp_path / "empty.toml").touch()
+    code, _, err = fedsched("run", "empty.toml", "--out", "a")
+    assert code == 2
+    assert "the section [run] is missing" in err and "`fedsched init` writes one" in err
+
+
+def test_a_data_set_in_capitals_is_guessed(fedsched, scenario):
+    code, _, err = fedsched("run", scenario, "--out", "a", "--set", "data.name=CIFAR10")
+    assert code == 2 and "did you mean 'cifar10'?" in err

@@ -293,17 +293,60 @@ def test_the_figures_are_drawn_into_the_file(fedsched, monkeypatch, tmp_path, su
         lambda figure, path: drawn.append(figure) or real(figure, path),
     )
     path = tmp_path / f"figure.{suffix}"
-    code, out, err = fedsched("schedule", *SMALL, "--plot", path)
+    asked = ["--compare", "uniform,lyapunov:independent", "--plot", path]
+    code, out, err = fedsched("schedule", *SMALL, *asked)
     assert (code, err) == (0, "")
     assert path.stat().st_size > 1000
     assert f"wrote {path}" in out
     power, selection, size = drawn[0].axes
     legends = [[text.get_text() for text in axis.get_legend().get_texts()] for axis in
                (power, selection, size)]  # fmt: skip
-    assert legends[0] == ["V = 1", "V = 100", "V = 1000", "V = 100000", "budget"]
-    assert legends[1] == legends[2] == ["lambda = 1", "lambda = 10", "lambda = 100", "uniform"]
-    assert len(power.lines) == 2 * 4 + 1
-    assert len(selection.lines) == 4
+    asked_for = ["uniform (with-replacement)", "lyapunov (independent)"]
+    assert legends == [[*asked_for, "budget"], asked_for, asked_for]
+    assert len(power.lines) == 2 * 2 + 1
+    assert selection.get_xlabel() == "device"
+
+
+@pytest.mark.slow
+def test_two_policies_have_two_pictures(fedsched, tmp_path):
+    for policy in ("uniform", "lyapunov"):
+        code, _, _ = fedsched(
+            "schedule", *SMALL, "--policy", policy, "--plot", tmp_path / f"{policy}.svg"
+        )
+        assert code == 0
+    pictures = [(tmp_path / f"{policy}.svg").read_bytes() for policy in ("uniform", "lyapunov")]
+    assert pictures[0] != pictures[1]
+
+
+def test_more_draws_than_devices_are_remarked(fedsched):
+    asked = ["schedule", "--policy", "lyapunov", "--devices", "5", "--rounds", "2"]
+    code, _, err = fedsched(*asked, "--m", "50")
+    assert code == 0
+    assert err == (
+        "draws: 50 a round of 5 devices; each is drawn several times, and uploads once. "
+        "Did you mean 5 or fewer?\n"
+    )
+    assert fedsched(*asked, "--m", "5", "--lambda", "10")[2] == ""
+    assert fedsched(*asked[:1], "--devices", "5", "--rounds", "2", "--m", "50")[2] == ""  # auto
+
+
+WORDS = [
+    (["--channel", "trace.xlsx"], "a trace ends in one of .csv, .parquet, .npz; save the sheet"),
+    (["--channel", "semicolons.csv"], "line 2: its cells seem to be separated by ';'; save the"),
+    (["--channel", "absent.csv"], "there is no such file in '"),
+    (["--set", "policy.m=5"], "'m' is not known; did you mean 'draws'?"),
+    (["--set", "data.name=CIFAR10", "--set", "POLICY.draws=5"], "did you mean"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "said"), WORDS)
+def test_a_mistake_is_answered_with_what_to_do(fedsched, tmp_path, monkeypatch, wrong, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trace.xlsx").write_bytes(b"PK")
+    (tmp_path / "semicolons.csv").write_text("a;b\n1,5;2,5\n")
+    code, _, err = fedsched("schedule", "--rounds", "2", *wrong)
+    assert code == 2
+    assert said in err.replace("\n", " ")
 
 
 # --- what is refused -------------------------------------------------------------------------

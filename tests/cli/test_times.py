@@ -291,3 +291,19 @@ def test_uploads_are_shown_where_they_differ(tmp_path):
     assert shown.count("Mbit an upload") == 1  # of two tables
     assert "0.25" in shown
     assert "Mbit" not in times(tmp_path / "none", "--targets", "0.5").stdout
+
+
+def test_measured_rounds_have_their_seconds_on_the_wall(tmp_path):
+    for seed in (1, 2):
+        rows = table(seed=seed).append_column("wall_s", pa.array([1.5 * seed] * 60))
+        write_run(tmp_path / "runs" / str(seed), manifest(seed=seed), rows)
+    (row,) = answer(tmp_path / "runs", "--targets", "0.8")["rows"]
+    rounds = [ACCURACY.reach(read_run(tmp_path / "runs" / n), 0.8).rounds for n in "12"]
+    assert row["wall_s"] == [pytest.approx((1.5 * rounds[0] + 3.0 * rounds[1]) / 2)]
+    said = times(tmp_path / "runs", "--targets", "0.8").stdout
+    assert "seconds on the wall" in said and f"{row['wall_s'][0]:.1f} s" in said.replace(",", "")
+
+
+def test_simulated_rounds_have_no_table_of_the_wall(runs):
+    assert "on the wall" not in times(runs, "--targets", "0.8").stdout
+    assert answer(runs, "--targets", "0.8")["rows"][0]["wall_s"] == [None]

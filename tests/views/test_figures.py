@@ -37,22 +37,23 @@ def curve(values):
     return Curve(rounds=count, airtime_s=2.0 * count, value=np.array(values))
 
 
-def test_the_schedule_figure_has_a_curve_for_each_v_policy_and_cohort_size():
-    figure = schedule_figure(BY_V, BY_POLICY, budget_w=1.0)
+def test_the_schedule_figure_has_a_curve_for_each_schedule():
+    figure = schedule_figure(BY_POLICY, budget_w=1.0)
     power, selection, size = figure.axes
-    assert legend(power) == ["V = 1", "V = 1000", "budget"]
-    assert len(power.lines) == 2 * len(BY_V) + 1  # mean and worst device, and the budget
+    assert legend(power) == [*BY_POLICY, "budget"]
+    assert len(power.lines) == 2 * len(BY_POLICY) + 1  # mean and worst device, and the budget
     assert legend(selection) == legend(size) == list(BY_POLICY)
     assert len(selection.lines) == len(size.containers) == len(BY_POLICY)
 
 
 def test_the_schedule_figure_draws_the_tallied_numbers():
-    figure = schedule_figure(BY_V, BY_POLICY, budget_w=0.7)
+    figure = schedule_figure(BY_POLICY, budget_w=0.7)
     power, selection, size = figure.axes
     mean, worst = power.lines[:2]
+    first = next(iter(BY_POLICY.values()))
     np.testing.assert_array_equal(mean.get_xdata(), np.arange(1, 31))
-    np.testing.assert_array_equal(mean.get_ydata(), BY_V["V = 1"].mean_power_w)
-    np.testing.assert_array_equal(worst.get_ydata(), BY_V["V = 1"].worst_power_w)
+    np.testing.assert_array_equal(mean.get_ydata(), first.mean_power_w)
+    np.testing.assert_array_equal(worst.get_ydata(), first.worst_power_w)
     assert set(power.lines[-1].get_ydata()) == {0.7}
     uniform = BY_POLICY["uniform"]
     np.testing.assert_array_equal(selection.lines[2].get_ydata(), uniform.selection_frequency)
@@ -64,7 +65,7 @@ def test_the_schedule_figure_draws_the_tallied_numbers():
 @pytest.mark.slow
 def test_a_schedule_in_which_nobody_is_ever_chosen_can_be_drawn(tmp_path):
     nobody = tally(channel=Trace(np.full((3, 2), np.nan)))
-    figure = schedule_figure({"V = 1": nobody}, {"lyapunov": nobody}, budget_w=1.0)
+    figure = schedule_figure({"lyapunov": nobody}, budget_w=1.0)
     save_figure(figure, tmp_path / "nobody.png")  # warnings are errors here
 
 

@@ -2,12 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from fedsched.analysis.arrival import ACCURACY, ARRIVAL, ArrivalProtocol, Measure, Reach
 from fedsched.analysis.comparison import budget_uses, mean_omega, upload_bits
-from fedsched.analysis.groups import Group, baseline_of, mean_reach, paired_speedup
+from fedsched.analysis.groups import (
+    Group,
+    baseline_of,
+    mean_reach,
+    paired_speedup,
+    seed_reaches,
+)
 from fedsched.analysis.speedup import Speedup
+from fedsched.analysis.wall import walls_s
 from fedsched.errors import UnknownNameError
 
 __all__ = ["Row", "times_to_targets"]
@@ -27,6 +37,7 @@ class Row:
     upload_bits: float | None = None  # mean over uploads
     omega: float | None = None  # what compression added; None without it
     budgets: tuple[dict[str, Any], ...] = ()  # each with what the worst device used of its limit
+    wall_s: tuple[float | None, ...] = ()  # where rounds were measured: on the wall, mean
 
 
 def times_to_targets(
@@ -86,10 +97,22 @@ def _row(
         upload_bits=upload_bits(group.logs),
         omega=mean_omega(group.logs),
         budgets=tuple(budget_uses(group.logs)),
+        wall_s=tuple(_wall_s(group, goal, protocol, measure) for goal in targets),
         reached=tuple(mean_reach(group, goal, protocol, measure=measure) for goal in targets),
         sooner=tuple(sooner(goal) for goal in targets),
         sooner_overall=sooner(*targets),
     )
+
+
+def _wall_s(group: Group, goal: float, protocol: ArrivalProtocol, measure: Measure) -> float | None:
+    """Seconds on the wall until a target, mean over seeds; None where they are not known."""
+    reached = seed_reaches(group, goal, protocol, measure=measure)
+    known = [
+        wall_s
+        for log, each in zip(group.logs, reached, strict=False)
+        for wall_s in walls_s(log, np.array([each.rounds])) or []
+    ]
+    return fmean(known) if known and len(known) == len(group.logs) else None
 
 
 def _base(group: Group, groups: Sequence[Group], against: str | None) -> Group | None:

@@ -6,7 +6,7 @@ import click
 import numpy as np
 
 from fedsched.cli.options import WHOLE, json_option
-from fedsched.cli.output import print_json, print_table
+from fedsched.cli.output import print_json, print_table, track
 from fedsched.files import output_path
 from fedsched.views.figures import FIGURE_SUFFIXES, save_figure
 
@@ -53,7 +53,7 @@ def command(
         return
     from fedsched.theory.runs import bound_of_run
 
-    found = bound_of_run(run, replay_every=replay_every, devices=devices)
+    found = bound_of_run(run, replay_every=replay_every, devices=devices, track=track)
     if plot is not None:
         from fedsched.theory.drawing import bound_figure
 

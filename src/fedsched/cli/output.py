@@ -18,7 +18,7 @@ from rich.table import Table
 from fedsched.cli.interrupts import gentle_interrupt
 from fedsched.cli.terminal import clean, console
 from fedsched.runs.checkpoint import rounds_done
-from fedsched.runs.engines import Job, Outcome, check_failures, run_jobs
+from fedsched.runs.engines import Job, Outcome, check_failures, run_jobs, shared_counts
 from fedsched.runs.manifest import MODEL
 
 __all__ = [
@@ -167,10 +167,11 @@ def live_progress(label: str, folder: Path) -> "Iterator[Callable[[RunProgress],
 
 
 @contextmanager
-def grid_progress(jobs: Sequence[Job]) -> Iterator[None]:
+def grid_progress(jobs: Sequence[Job], counts: Sequence[int] = ()) -> Iterator[None]:
     """One line for many runs: rounds done of all, runs finished, time left.
 
-    It looks at the run folders, so it is right whatever engine fills them.
+    It looks at the run folders, so it is right whatever engine fills them. Between checkpoints it
+    goes by ``counts``, the rounds of each job, where workers write them.
     """
     stop = threading.Event()
     with _bars() as (bars, say), _telling_what_is_kept([job.folder for job in jobs]):
@@ -178,7 +179,7 @@ def grid_progress(jobs: Sequence[Job]) -> Iterator[None]:
 
         def look() -> None:
             while not stop.wait(0.5):
-                finished, done, total = _progress_of(jobs)
+                finished, done, total = _progress_of(jobs, counts)
                 label = f"{finished} of {len(jobs)} runs, rounds"
                 bars.update(task, completed=done, total=total, description=label)
                 say(f"{label} {done} of {total}")
@@ -206,24 +207,28 @@ def run_all(
 
 
 def _outcomes(jobs: Sequence[Job], engine: str, workers: int, address: str | None) -> list[Outcome]:
-    with grid_progress(jobs):
-        return list(run_jobs(jobs, engine=engine, workers=workers, address=address))
+    counts = shared_counts(jobs)
+    with grid_progress(jobs, counts):
+        return list(run_jobs(jobs, engine=engine, workers=workers, address=address, counts=counts))
 
 
 def end_with(failed: Mapping[str, str]) -> None:
     """Name the runs that failed, if any did, and end in failure; the rest has been shown."""
-    for name, failure in failed.items():
-        click.echo(f"failed: {name}: {failure}", err=True)
+    for reason in dict.fromkeys(failed.values()):
+        names = [name for name, failure in failed.items() if failure == reason]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        click.echo(f"failed: {names[0]}{more}: {reason}", err=True)
     if failed:
         sys.exit(1)
 
 
-def _progress_of(jobs: Sequence[Job]) -> tuple[int, int, int]:
+def _progress_of(jobs: Sequence[Job], counts: Sequence[int] = ()) -> tuple[int, int, int]:
     """Runs finished, rounds done, and rounds there will be if none ends early that has not yet."""
     finished, done, total = 0, 0, 0
-    for job in jobs:
+    for place, job in enumerate(jobs):
         ended = (job.folder / MODEL).is_file()
-        rounds = min(rounds_done(job.folder), job.scenario.run.rounds)
+        count = counts[place] if counts else 0
+        rounds = min(max(rounds_done(job.folder), count), job.scenario.run.rounds)
         finished, done = finished + ended, done + rounds
         total += rounds if ended else job.scenario.run.rounds
     return finished, done, total

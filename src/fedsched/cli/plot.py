@@ -9,7 +9,7 @@ from fedsched.analysis.arrival import arrival_protocol
 from fedsched.analysis.groups import Group, group_runs
 from fedsched.checks import one_of, positive_number, whole_number
 from fedsched.cli.asked import found_logs, numbers_above_0, own_computation_s
-from fedsched.cli.options import json_option, out_option, protocol_options
+from fedsched.cli.options import NUMBER, WHOLE, json_option, out_option, protocol_options
 from fedsched.cli.output import print_json
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.files import atomic_path, output_path
@@ -29,18 +29,20 @@ _SUFFIXES = (*FIGURE_SUFFIXES, ".tex", ".csv")
 @out_option(f"The file: {', '.join(_SUFFIXES)}.", metavar="FILE", default="figure.pdf")
 @click.option("--targets", help="Test accuracies, such as 0.6,0.7,0.775.")
 @click.option(
-    "--computation-s", type=float,
+    "--computation-s", type=NUMBER,
     help="Computation time a round that all devices have in common.  [default: the runs' own]",
 )  # fmt: skip
 @click.option(
-    "--until-s", type=float,
+    "--until-s", type=NUMBER,
     help="Right end of time-to-target.  [default: behind the last crossing within 10 s]",
 )  # fmt: skip
 @protocol_options
 @click.option("--policies", metavar="NAME,...", help="Show these, and uniform.  [default: all]")
 @click.option("--environment", metavar="NAME", help="Show this one alone.  [default: a panel each]")
 @click.option("--columns", default="one", help="Width: one column (3.5 in) or two (7.16 in).")
-@click.option("--smooth", default=1, help="Points of a running mean, of 200 on each curve.")
+@click.option(
+    "--smooth", type=WHOLE, default=1, help="Points of a running mean, of 200 on each curve."
+)
 @json_option
 def command(
     runs: tuple[str, ...], kind: str, out: str, targets: str | None, computation_s: float | None,
@@ -48,7 +50,7 @@ def command(
     policies: str | None, environment: str | None, columns: str, smooth: int,
     until_s: float | None, as_json: bool,
 ) -> None:  # fmt: skip
-    r"""Draw RUNS for a paper: run folders, or folders that hold them at any depth.
+    """Draw RUNS for a paper: run folders, or folders that hold them at any depth.
 
     \b
     convergence     test accuracy over simulated time
@@ -60,7 +62,7 @@ def command(
     The ending of FILE chooses the format. Figures have the width of a column and 300 dpi. Hue is
     m, dash the policy, shade lambda. A line is the mean of the seeds, and the band goes from the
     lowest to the highest. A .csv has the numbers of the figure; a .tex has a table of times.
-    """
+    """  # noqa: D301 - Click's mark that keeps lines
     chosen, place = _kind(kind), output_path("out", out, _SUFFIXES)
     one_of("columns", columns, WIDTHS_IN)
     if place.suffix.lower() == ".tex" and not chosen.of_targets:

@@ -1,5 +1,7 @@
 """``fedsched report``: run folders become one page to look at."""
 
+from pathlib import Path
+
 import click
 
 from fedsched.analysis.arrival import arrival_protocol
@@ -39,6 +41,7 @@ def command(
     left out.
     """
     chosen = arrival_protocol(protocol, patience=patience, every=every)
+    again = " anew" if Path(out).exists() else ""
     report = write_report(runs, out, target=target, protocol=chosen, title=title, slower=slower)
     for each in report.left_out:
         click.echo(f"left out: {each.name}: {each.reason}", err=True)
@@ -51,4 +54,6 @@ def command(
         return
     counted = f"{report.runs} run{'s' if report.runs != 1 else ''}"
     many = report.configurations != 1
-    click.echo(f"wrote {report.path}: {counted}, {report.configurations} configuration{'s' * many}")
+    click.echo(
+        f"wrote {report.path}{again}: {counted}, {report.configurations} configuration{'s' * many}"
+    )

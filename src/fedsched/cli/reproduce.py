@@ -52,13 +52,13 @@ def command(
     target: str, scale: str, dataset: str | None, out: str, workers: int, engine: str,
     address: str | None, seeds: str | None, accuracy: float | None, draw: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    r"""Run what the figure or table TARGET of the paper needs, and draw it.
+    """Run what the figure or table TARGET of the paper needs, and draw it.
 
     \b
     TARGET is one of time-to-target, table-heterogeneous, table-homogeneous, convergence,
     data-heterogeneity, rounds, homogeneous, effect-of-v, device-statistics, or all.
     Runs are shared between targets and never done twice.
-    """
+    """  # noqa: D301 - Click's mark that keeps lines
     check_engine(engine, address)
     if target != "all" and target not in TARGETS:
         raise UnknownNameError("target", target, (*TARGETS, "all"))

@@ -1,12 +1,13 @@
 """``fedsched run``: a scenario file becomes a run folder, or a folder of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from fedsched.analysis.curves import training_loss
+from fedsched.analysis.groups import group_runs
 from fedsched.cli.options import (
     engine_options,
     json_option,
@@ -25,8 +26,9 @@ from fedsched.cli.output import (
 from fedsched.clock import elapsed_s
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.files import output_folder
+from fedsched.runs.checkpoint import rounds_done
 from fedsched.runs.engines import Job, check_engine
-from fedsched.runs.manifest import MANIFEST, read_manifest
+from fedsched.runs.manifest import MANIFEST, MODEL, read_manifest
 from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, run_name
 from fedsched.runs.scenario_file import (
@@ -74,6 +76,7 @@ def command(
     here = single and engine == "local"  # in this process, with workers for its devices
     _check_training(training_of, scenario, len(scenarios), engine, here)
     place = output_folder("out", _folder(scenario, engine) if out is None else out)
+    _remark_others(place)
     names = [each.policy.kind if here else run_name(each) for each in scenarios]
     jobs = [
         Job(
@@ -86,19 +89,54 @@ def command(
         )
         for name, each in zip(names, scenarios, strict=True)
     ]
+    ended = {job.name: rounds_done(job.folder) for job in jobs if _has_ended(job)}
     failed = {}
     if here:
         _train(jobs[0], workers)
     else:
         failed = run_each(jobs, engine=engine, workers=workers, address=address)
-    rows = [_row(job, read_run(job.folder)) for job in jobs if job.name not in failed]
+    logs = {job.name: read_run(job.folder) for job in jobs if job.name not in failed}
+    rows = [_row(job, logs[job.name]) for job in jobs if job.name in logs]
     if as_json:
         print_json({"out": str(place), "runs": rows, "failed": failed})
     else:
-        _print(scenario, rows)
+        _print(scenario, rows, {} if here else _labels(logs))
         counted = "" if here else f"{len(rows)} of {len(jobs)} runs to "
-        click.echo(f"wrote {counted}{place}")
+        as_before = sum(rounds_done(job.folder) == ended.get(job.name) for job in jobs)
+        click.echo(f"wrote {counted}{place}{_passed_over(as_before, len(jobs))}")
     end_with(failed)
+
+
+def _has_ended(job: Job) -> bool:
+    return (job.folder / MODEL).is_file()
+
+
+def _passed_over(as_before: int, jobs: int) -> str:
+    """What a command says that had nothing to do, or less than it seems."""
+    if not as_before:
+        return ""
+    if jobs == 1:
+        return "; the run was finished already, and nothing was done"
+    return f"; {as_before} were finished already and were passed over"
+
+
+def _remark_others(place: Path) -> None:
+    """Say so if a folder for runs holds something else: it may be the wrong one."""
+    if not place.is_dir() or (place / MANIFEST).is_file() or any(place.glob(f"*/{MANIFEST}")):
+        return
+    if others := sorted(each.name for each in place.iterdir() if not each.name.startswith(".")):
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        click.echo(f"out: {str(place)!r} holds {others[0]!r}{more}, left as found", err=True)
+
+
+def _labels(logs: Mapping[str, RunLog]) -> dict[str, str]:
+    """Of runs by their names: what was swept, in words."""
+    of_log = {id(log): name for name, log in logs.items()}
+    return {
+        of_log[id(log)]: f"{group.label}, seed {seed}"
+        for group in group_runs(logs.values())
+        for log, seed in zip(group.logs, group.seeds, strict=True)
+    }
 
 
 def _train(job: Job, workers: int) -> None:
@@ -182,17 +220,20 @@ def _row(job: Job, log: RunLog) -> dict[str, Any]:
     }
 
 
-def _print(title: str, rows: list[dict[str, Any]]) -> None:
+def _print(title: str, rows: list[dict[str, Any]], labels: Mapping[str, str]) -> None:
+    """A row for each run: by what was swept and its folder, or by its policy."""
     header = ["run", "rounds", "airtime s", "clock s", "test accuracy", "best", "train loss"]
+    header += ["folder"] if labels else []
     table = [
         [
-            row["run"] + (" (biased)" if row["biased"] else ""),
+            labels.get(row["run"]) or row["run"] + (" (biased)" if row["biased"] else ""),
             str(row["rounds"]),
             seconds(row["airtime_s"]),
             seconds(row["clock_s"]),
             f"{row['final_accuracy']:.4f}",
             f"{row['best_accuracy']:.4f}",
             "-" if row["training_loss"] is None else f"{row['training_loss']:.4f}",
+            *([row["run"]] if labels else []),
         ]
         for row in rows
     ]

@@ -42,8 +42,6 @@ _COMPARED = (
     "auto,lyapunov:with-replacement,lyapunov:independent,lyapunov:fixed-size,"
     "uniform:with-replacement,uniform:fixed-size,full"
 )
-_FIGURE_V = (1.0, 100.0, 1_000.0, 100_000.0)
-_FIGURE_LAM = (1.0, 10.0, 100.0)
 
 # Options that are short for --set: the field each one sets, and what to say of it.
 _SHORT = {
@@ -77,6 +75,7 @@ _SHORT = {
 }
 
 
+_SYMBOLS = {"draws": ("m",), "lam": ("lambda",)}  # what the paper calls them
 _KINDS: dict[type, Any] = {int: WHOLE, float: NUMBER, str: str}
 
 
@@ -93,7 +92,8 @@ def _short_options(command: Callable[..., None]) -> Callable[..., None]:
         form: dict[str, Any] = {"is_flag": True} if kind is bool else {"type": _KINDS[kind]}
         if name == "channel":
             form["metavar"] = "NAME|FILE"
-        command = click.option(f"--{name}", default=None, help=about, **form)(command)
+        names = [f"--{each}" for each in (name, *_SYMBOLS.get(name, ()))]
+        command = click.option(*names, default=None, help=about, **form)(command)
     return command
 
 
@@ -116,7 +116,7 @@ def _types(hint: Any) -> tuple[type, ...]:
 @click.option(
     "--plot",
     metavar="FILE",
-    help=f"Draw the paper's scheduling figures: {', '.join(FIGURE_SUFFIXES)}.",
+    help=f"Draw power, selection and devices a round: {', '.join(FIGURE_SUFFIXES)}.",
 )
 @json_option
 def command(
@@ -151,15 +151,17 @@ def command(
             raise click.UsageError("--out takes one policy; leave out --compare")
     if plot is not None:
         output_path("plot", plot, FIGURE_SUFFIXES)
-    reports = []
+    _remark_draws(cases, channel.devices)
+    reports, tallies = [], {}
     with gentle_interrupt() as interrupt:
         for each, its_air in zip(cases, airs, strict=True):
-            reports.append(_report(each, its_air, out, interrupt))
+            report, tally = _report(each, its_air, out, interrupt)
+            reports.append(report)
+            tallies[_name(report)] = tally
             if interrupt.asked:
-                plot = None
                 break
     if plot is not None:
-        save_figure(_figure(case, air, float(np.max(asked.uplink.budget_w))), plot)
+        save_figure(schedule_figure(tallies, budget_w=float(np.max(asked.uplink.budget_w))), plot)
     if as_json:
         about = {"channel": asked.channel.kind, "devices": channel.devices, "seed": asked.run.seed}
         print_json({**about, **(reports[0] if compare is None else {"compared": reports})})
@@ -223,14 +225,12 @@ def _parameters(scenario: Scenario) -> int:
 
 
 def _tally(
-    air: Air, rounds: int, label: str, out: str | None = None, interrupt: Interrupt | None = None
+    air: Air, rounds: int, label: str, out: str | None, interrupt: Interrupt
 ) -> ScheduleTally:
     tally = ScheduleTally(air.channel.devices, air.budgets)
-    running: Iterator[ScheduledRound] = (
+    running: Iterator[ScheduledRound] = interrupt.until_asked(
         done for done, _ in itertools.islice(scheduled_rounds(air), rounds)
     )
-    if interrupt is not None:
-        running = interrupt.until_asked(running)
     if out is not None:
         running = write_schedule(out, running, air.channel.quantity, watts=air.uplink.has_watts)
     for done in track(running, total=rounds, label=label):
@@ -238,7 +238,29 @@ def _tally(
     return tally
 
 
-def _report(scenario: Scenario, air: Air, out: str | None, interrupt: Interrupt) -> dict[str, Any]:
+def _remark_draws(cases: list[Scenario], devices: int) -> None:
+    """More draws than devices are allowed with replacement, and seldom what was meant."""
+    for draws in dict.fromkeys(each.policy.draws for each in cases if _reads_draws(each)):
+        if draws > devices:
+            click.echo(
+                f"draws: {draws} a round of {devices} devices; each is drawn several times, and "
+                f"uploads once. Did you mean {devices} or fewer?",
+                err=True,
+            )
+
+
+def _reads_draws(scenario: Scenario) -> bool:
+    return "draws" in reads_of(scenario.policy.kind, scenario.policy.power)
+
+
+def _name(report: dict[str, Any]) -> str:
+    """Of a schedule in figures and tables."""
+    return f"{report['policy']} ({report['design']})" if report["design"] else str(report["policy"])
+
+
+def _report(
+    scenario: Scenario, air: Air, out: str | None, interrupt: Interrupt
+) -> tuple[dict[str, Any], ScheduleTally]:
     """The figures of one schedule; an option that its policy does not read is None."""
     policy = scenario.policy
     reads = reads_of(policy.kind, policy.power)
@@ -249,29 +271,14 @@ def _report(scenario: Scenario, air: Air, out: str | None, interrupt: Interrupt)
     tally = _tally(air, scenario.run.rounds, label, out, interrupt)
     if tally.tuning:  # as it stands at the end
         options |= {"lam": tally.tuning["price_of_time"], "kappa": tally.tuning["kappa"]}
-    return {
+    report = {
         "policy": policy.kind,
         **options,
         **tally.summary().as_dict(),
         "budgets": [use.as_dict() for use in tally.uses],
         "seconds": time.perf_counter() - began,
     }
-
-
-def _figure(case: Callable[..., Scenario], air: Callable[[Scenario], Air], budget_w: float) -> Any:
-    """The paper's figures vary V, then lambda, around the case that was asked for."""
-
-    def tally(label: str, **policy: Any) -> ScheduleTally:
-        scenario = case(**policy)
-        return _tally(air(scenario), scenario.run.rounds, label)
-
-    by_v = {(label := f"V = {v:g}"): tally(label, kind="lyapunov", v=v) for v in _FIGURE_V}
-    by_policy = {
-        (label := f"lambda = {lam:g}"): tally(label, kind="lyapunov", lam=lam)
-        for lam in _FIGURE_LAM
-    }
-    by_policy["uniform"] = tally("uniform", kind="uniform")
-    return schedule_figure(by_v, by_policy, budget_w=budget_w)
+    return report, tally
 
 
 def _print(reports: list[dict[str, Any]], title: str) -> None:

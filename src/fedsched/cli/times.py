@@ -145,6 +145,13 @@ def _print(
             ],
             markdown=markdown,
         )
+        if measured := [row for row in here if any(each is not None for each in row.wall_s)]:
+            print_table(
+                f"{where}seconds on the wall",
+                ["configuration", "seeds", *names],
+                [[row.configuration, _seeds(row), *map(_wall, row.wall_s)] for row in measured],
+                markdown=markdown,
+            )
         if compared := [row for row in here if any(row.sooner)]:
             print_table(
                 f"{where}times sooner{what}",
@@ -260,6 +267,10 @@ def _time(reached: Reach | None, computation_s: float) -> str:
     return f"{said} s, {reached.rounds:,.0f}"
 
 
+def _wall(wall_s: float | None) -> str:
+    return "-" if wall_s is None else f"{wall_s:,.{0 if wall_s >= 100 else 1}f} s"
+
+
 def _gains(row: Row | Best) -> list[Speedup | None]:
     """To each target and, of several, on average."""
     return [*row.sooner, row.sooner_overall] if len(row.sooner) > 1 else list(row.sooner)
@@ -285,6 +296,7 @@ def _plain(row: Row, computation_s: float) -> dict[str, Any]:
         "budgets": list(row.budgets),
         "seconds": [None if each is None else each.time_s(computation_s) for each in row.reached],
         "rounds": [None if each is None else each.rounds for each in row.reached],
+        "wall_s": list(row.wall_s),
         "sooner": [None if each is None else each.ratio for each in row.sooner],
         "sooner_low": [None if each is None else each.low for each in row.sooner],
         "sooner_high": [None if each is None else each.high for each in row.sooner],

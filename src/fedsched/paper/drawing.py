@@ -155,6 +155,7 @@ def effect_of_v(tallies: Mapping[str, ScheduleTally]) -> Any:
     """Average power over rounds for several V."""
     with subplots(1, 1, width=6.4, height=4.2) as (figure, axes):
         plot_power(axes[0][0], tallies, budget_w=1.0)
+        axes[0][0].set_title("Effect of V (bold: mean device, thin: worst)")
         return figure
 
 
@@ -162,5 +163,6 @@ def device_statistics(tallies: Mapping[str, ScheduleTally]) -> Any:
     """Selection frequency and devices a round."""
     with subplots(1, 2, width=11.0, height=4.2) as (figure, axes):
         plot_selection(axes[0][0], tallies)
+        axes[0][0].set_xlabel("device (weakest channel first in the heterogeneous setting)")
         plot_cohort_sizes(axes[0][1], tallies)
         return figure

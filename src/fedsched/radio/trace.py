@@ -154,6 +154,11 @@ def _read(path: Path, given: str | None) -> tuple[PerDevice, Unit]:
     asked = None if given is None else parse_unit(given)
     try:
         values, said = read(path)
+    except FileNotFoundError:
+        raise InputError(
+            f"trace {path}: there is no such file in {str(path.resolve().parent)!r}; a name in a "
+            "scenario is looked for from the present folder and then beside the scenario"
+        ) from None
     except OSError as error:
         raise InputError(
             f"trace {path} cannot be read: {error.strerror or error}; "
@@ -223,12 +228,16 @@ def record(channel: AbstractChannel, *, rounds: int, seed: int) -> PerDevice:
     return gain
 
 
+_SHEETS = (".xlsx", ".xls", ".ods")
+
+
 def _known_suffix(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in READERS:
         raise InputError(
             f"trace {path} has the suffix {path.suffix!r}; "
             f"a trace ends in one of {', '.join(TRACE_SUFFIXES)}"
+            + ("; save the sheet as CSV" if suffix in _SHEETS else "")
         )
     return suffix
 

@@ -96,6 +96,11 @@ def _csv_number(path: Path, line: int, column: int, cell: str) -> float:
     try:
         return float(text) if text else np.nan
     except ValueError as error:
+        if marks := [mark for mark in (";", "\t") if mark in text]:
+            raise InputError(
+                f"trace {path}, line {line}: its cells seem to be separated by {marks[0]!r}; save "
+                "the file with commas between cells and a point in the number"
+            ) from error
         raise InputError(
             f"trace {path}, line {line}, column {column}: {text!r} is not a number; cells are "
             "separated by commas, with a point in the number, and empty or nan if unreachable"

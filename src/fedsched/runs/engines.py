@@ -12,7 +12,7 @@ import socket
 import threading
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,7 +29,17 @@ from fedsched.runs.scenario import Scenario
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
 
-__all__ = ["ENGINES", "Job", "Outcome", "check_engine", "check_failures", "run_jobs"]
+    from fedsched.runs.experiment import Progress
+
+__all__ = [
+    "ENGINES",
+    "Job",
+    "Outcome",
+    "check_engine",
+    "check_failures",
+    "run_jobs",
+    "shared_counts",
+]
 
 ENGINES = ("local", "ray")
 
@@ -71,14 +81,25 @@ def check_engine(engine: str, address: str | None) -> None:
 
 def check_failures(outcomes: Sequence[Outcome]) -> None:
     """Refuse to go on if any job failed, with its name and its sentence."""
-    failed = [f"{each.job.name}: {each.failure}" for each in outcomes if each.failure is not None]
+    failed: dict[str, list[str]] = {}
+    for each in outcomes:
+        if each.failure is not None:
+            failed.setdefault(each.failure, []).append(each.job.name)
     if failed:
-        raise FedschedError(f"{len(failed)} of {len(outcomes)} runs failed: {'; '.join(failed)}")
+        reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in failed.items())
+        count = sum(map(len, failed.values()))
+        raise FedschedError(f"{count} of {len(outcomes)} runs failed: {reasons}")
+
+
+def shared_counts(jobs: Sequence[Job]) -> Any:
+    """A number for each job that workers of this machine write the rounds done into."""
+    return get_context("spawn").Array("q", max(len(jobs), 1))
 
 
 def run_jobs(
-    jobs: Sequence[Job], *, engine: str = "local", workers: int = 1, address: str | None = None
-) -> Iterator[Outcome]:
+    jobs: Sequence[Job], *, engine: str = "local", workers: int = 1, address: str | None = None,
+    counts: Any = None,
+) -> Iterator[Outcome]:  # fmt: skip
     """Run jobs side by side and tell of each as it ends.
 
     Finished runs are passed over and others go on from their checkpoints, so calling this again
@@ -90,14 +111,17 @@ def run_jobs(
         workers: how many at a time; a Ray cluster decides by itself.
         address: of the Ray cluster; None starts one on this machine, unless RAY_ADDRESS is set.
             Workers need this package and the same folders under the same names.
+        counts: of :func:`shared_counts`, for whoever watches between checkpoints.
     """
     check_engine(engine, address)
     whole_number("workers", workers)
-    return _on_ray(jobs, address) if engine == "ray" else _locally(jobs, workers)
+    return _on_ray(jobs, address) if engine == "ray" else _locally(jobs, workers, counts)
 
 
-def _run(job: Job, wait_s: float = 0.0, stop: "Event | None" = None) -> str | None:
-    """Run one job in this process, or until it is told to stop; a sentence if it fails."""
+def _run(
+    job: Job, wait_s: float = 0.0, progress: "Callable[[Progress], None] | None" = None
+) -> str | None:
+    """Run one job in this process; a sentence if it fails."""
     # One thread a process: two that spin for the same core are many times slower.
     os.environ["OMP_NUM_THREADS"] = "1"
     from fedsched.runs.experiment import run
@@ -110,7 +134,7 @@ def _run(job: Job, wait_s: float = 0.0, stop: "Event | None" = None) -> str | No
             torch_device=job.device,
             tensorboard=job.tensorboard,
             wait_s=wait_s,
-            progress=None if stop is None else lambda _: _end_if(stop),
+            progress=progress,
             training_of=job.training_of if begun else None,
         )
     except FedschedError as error:
@@ -120,15 +144,16 @@ def _run(job: Job, wait_s: float = 0.0, stop: "Event | None" = None) -> str | No
     return None
 
 
-def _locally(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
+def _locally(jobs: Sequence[Job], workers: int, counts: Any) -> Iterator[Outcome]:
     # A pool for each process, so that one that is killed takes no other run with it. Fresh
     # interpreters: forking a process that has loaded torch may hang.
     context = get_context("spawn")
     stop = context.Event()
 
     def pool() -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, context, initializer=_begin_worker, initargs=(stop,))
+        return ProcessPoolExecutor(1, context, initializer=_begin_worker, initargs=(stop, counts))
 
+    places = {job.name: place for place, job in enumerate(jobs)}
     waiting = deque(_Attempts(job=job) for job in jobs)
     free = [pool() for _ in range(min(workers, len(jobs)))]
     running: dict[Future[str | None], tuple[ProcessPoolExecutor, _Attempts]] = {}
@@ -136,7 +161,8 @@ def _locally(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
         while waiting or running:
             while waiting and free:
                 attempts, one = waiting.popleft(), free.pop()
-                running[one.submit(_run_in_worker, attempts.job)] = one, attempts
+                job = attempts.job
+                running[one.submit(_run_in_worker, job, places[job.name])] = one, attempts
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 one, attempts = running.pop(future)
                 lost = future.exception()  # of the process, not of the run
@@ -162,16 +188,17 @@ def _locally(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
 
 
 _stop: "Event | None" = None  # of a process of a pool
+_counts: Any = None
 
 
-def _begin_worker(stop: "Event") -> None:
+def _begin_worker(stop: "Event", counts: Any) -> None:
     """In a process of a pool: the parent decides when it stops, and it ends when the parent has.
 
     A pool's process otherwise finishes its run first, hours after a sweep was killed, with the run
     folder locked to whoever gives the command again. Nothing is lost: checkpoints are whole.
     """
-    global _stop  # what a process of a pool is given, it can only keep here
-    _stop = stop
+    global _stop, _counts  # what a process of a pool is given, it can only keep here
+    _stop, _counts = stop, counts
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     parent = parent_process()
@@ -184,14 +211,16 @@ def _begin_worker(stop: "Event") -> None:
         threading.Thread(target=watch, name="fedsched-parent-watch", daemon=True).start()
 
 
-def _run_in_worker(job: Job) -> str | None:
-    return _run(job, stop=_stop)
+def _run_in_worker(job: Job, place: int) -> str | None:
+    """Between two rounds: say how many are done, and stop if the parent was told to."""
 
+    def between(now: "Progress") -> None:
+        if _counts is not None:
+            _counts[place] = now.round
+        if _stop is not None and _stop.is_set():
+            raise KeyboardInterrupt
 
-def _end_if(stop: "Event") -> None:
-    """Between two rounds: stop if the parent was told to."""
-    if stop.is_set():
-        raise KeyboardInterrupt
+    return _run(job, progress=between)
 
 
 def _on_ray(jobs: Sequence[Job], address: str | None) -> Iterator[Outcome]:

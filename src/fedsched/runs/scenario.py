@@ -188,6 +188,11 @@ def _build(kind: type[Built], table: Mapping[str, Any], place: str) -> Built:
         if name in table:
             values[name] = _value(table[name], wanted[name], where)
         elif each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
+            if dataclasses.is_dataclass(wanted[name]):
+                raise InputError(
+                    f"the section [{where}] is missing; a scenario has one with rounds and seed, "
+                    "and `fedsched init` writes one to begin with"
+                )
             raise InputError(f"{where} is missing; it has no default, so name it in the scenario")
     return kind(**values)
 

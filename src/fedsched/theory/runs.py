@@ -6,7 +6,7 @@ What is estimated: L, nu^2 and epsilon^2, the largest over those models of the r
 suprema over all models, so the bound that comes out may be too small for this reason.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -145,7 +145,12 @@ def _schedule(scenario: Scenario, bits: float, rounds: int) -> tuple[Values, Val
 
 
 def bound_of_run(
-    folder: str | Path, *, replay_every: int | None = None, devices: int = 10, batches: int = 32
+    folder: str | Path,
+    *,
+    replay_every: int | None = None,
+    devices: int = 10,
+    batches: int = 32,
+    track: Callable[..., Iterable[Any]] = lambda items, **_: items,
 ) -> RunBound:
     """Measure a finished run and compute its bounds. Imports torch.
 
@@ -155,6 +160,7 @@ def bound_of_run(
             at the models that the folder holds and at the first.
         devices: on how many devices L and nu^2 are estimated.
         batches: minibatches for each.
+        track: passes items through, with their ``total`` and a ``label``, to show how far it is.
     """
     log = read_run(folder)
     if not log.finished:
@@ -187,7 +193,7 @@ def bound_of_run(
             "another version, or has its trace changed?"
         )
     return replace(
-        _measured(log, scenario, q, replay_every, devices, batches),
+        _measured(log, scenario, q, replay_every, devices, batches, track),
         realised_drift_gap=_drift_gap(scenario, spent_w),
     )
 
@@ -240,8 +246,9 @@ def _check_bounded(scenario: Scenario) -> None:
 
 
 def _measured(
-    log: RunLog, scenario: Scenario, q: Values, replay_every: int | None, devices: int, batches: int
-) -> RunBound:
+    log: RunLog, scenario: Scenario, q: Values, replay_every: int | None, devices: int,
+    batches: int, track: Callable[..., Iterable[Any]],
+) -> RunBound:  # fmt: skip
     require("torch", extra="torch", purpose="measuring the gradients of a run")
     from fedsched.learning.constants import Effort, estimate_constants, measure_gradient
     from fedsched.learning.models import build_model, flatten
@@ -257,11 +264,12 @@ def _measured(
             effort=Effort(devices=devices, batches=batches),
             random=stream(scenario.run.seed, "bound", t), **where,
         )
-        for t in sorted(held)
+        for t in track(sorted(held), total=len(held), label="gradients at models")
     ]  # fmt: skip
     gradients = dict(zip(sorted(held), (each.gradient_sq for each in found), strict=True))
     if replay_every is not None:
-        for t, parameters in _replayed(log, scenario, q.shape[1]):
+        again = _replayed(log, scenario, q.shape[1])
+        for t, parameters in track(again, total=log.rounds, label="training again"):
             if t % replay_every == 0 and t not in gradients:
                 gradients[t], _ = measure_gradient(parameters=parameters, **where)
     largest: dict[str, Any] = {}

@@ -108,15 +108,13 @@ def save_figure(figure: Any, path: str | Path) -> Path:
     return target
 
 
-def schedule_figure(
-    by_v: Mapping[str, ScheduleTally], by_policy: Mapping[str, ScheduleTally], *, budget_w: float
-) -> Any:
-    """The paper's scheduling figures: power over rounds, selection by device, cohort size."""
+def schedule_figure(tallies: Mapping[str, ScheduleTally], *, budget_w: float) -> Any:
+    """What some schedules come to: power over rounds, selection by device, cohort size."""
     with subplots(1, 3, width=13.5, height=4.2) as (figure, axes):
         power, selection, size = axes[0]
-        plot_power(power, by_v, budget_w=budget_w)
-        plot_selection(selection, by_policy)
-        plot_cohort_sizes(size, by_policy)
+        plot_power(power, tallies, budget_w=budget_w)
+        plot_selection(selection, tallies)
+        plot_cohort_sizes(size, tallies)
         return figure
 
 
@@ -131,7 +129,7 @@ def plot_power(axis: Any, tallies: Mapping[str, ScheduleTally], *, budget_w: flo
         axis.plot(rounds, tally.worst_power_w, color=line.get_color(), linewidth=0.8, alpha=0.6)
     axis.axhline(budget_w, color="#555555", linestyle="--", linewidth=1.0, label="budget")
     axis.set(xscale="log", yscale="log", xlabel="round", ylabel="time-average power P q (W)",
-             title="Effect of V (bold: mean device, thin: worst)")  # fmt: skip
+             title="Power (bold: mean device, thin: worst)")  # fmt: skip
     axis.legend(fontsize=8.5)
 
 
@@ -140,7 +138,7 @@ def plot_selection(axis: Any, tallies: Mapping[str, ScheduleTally]) -> None:
     for label, tally in tallies.items():
         frequency = tally.selection_frequency
         axis.plot(np.arange(1, len(frequency) + 1), frequency, label=label, linewidth=1.2)
-    axis.set(xlabel="device (weakest channel first in the heterogeneous setting)",
+    axis.set(xlabel="device",
              ylabel="selections per round", title="Selection frequency")  # fmt: skip
     if any(tally.selection_frequency.any() for tally in tallies.values()):
         axis.set_yscale("log")

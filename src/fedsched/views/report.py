@@ -16,6 +16,7 @@ from typing import Any
 
 from fedsched.analysis.arrival import ARRIVAL, ArrivalProtocol
 from fedsched.analysis.collect import LeftOut, collect_runs
+from fedsched.errors import InputError
 from fedsched.files import atomic_path, output_path
 from fedsched.views.figures import PALETTE
 from fedsched.views.payload import report_payload
@@ -26,6 +27,8 @@ __all__ = [
     "report_payload",
     "write_report",
 ]
+
+_MARK = b"fedsched report"  # stands on every page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,11 @@ def write_report(
     Devices that compute for times of their own do so ``slower`` times as long.
     """
     place = output_path("out", out, (".html", ".htm"))
+    if place.exists() and _MARK not in place.read_bytes():
+        raise InputError(
+            f"out: {str(place)!r} is no report and would be written over; name another file, or "
+            "delete it first"
+        )
     found = collect_runs(paths, slower=slower)
     payload = report_payload(found, target=target, protocol=protocol, title=title)
     with atomic_path(place) as aside:
