@@ -39,7 +39,7 @@ def test_several_folders_can_be_named_and_one_run_is_counted_as_one(tmp_path):
     one = run(tmp_path / "uniform-m1-seed1", "-o", page)
     assert one.stdout == f"wrote {page}: 1 run, 1 configuration\n"
     two = run(tmp_path / "uniform-m1-seed1", tmp_path / "lyapunov-m1-seed1", "-o", page)
-    assert two.stdout == f"wrote {page}: 2 runs, 2 configurations\n"
+    assert two.stdout == f"wrote {page} anew: 2 runs, 2 configurations\n"
 
 
 def test_mistakes_end_in_an_error_of_ours(tmp_path):

@@ -209,7 +209,7 @@ def test_another_scenario_in_the_folder_is_refused(fedsched, scenario):
         ('"softmax"', '"softmacks"', "did you mean 'softmax'?"),
         ("samples = 30", 'name = "digit"', "dataset: 'digit' is not known; did you mean 'digits'?"),
         ("devices = 6", 'kind = "homogenous"', "channel: 'homogenous' is not known; did you mean"),
-        ("devices = 6", 'kind = "missing.csv"', "trace missing.csv cannot be read"),
+        ("devices = 6", 'kind = "missing.csv"', "trace missing.csv: there is no such file"),
         ("[run]", "[run", "is not valid TOML"),
         ("[run]", f"x = {'9' * 5000}\n[run]", "is not valid TOML"),
         ("computation_s = 1000.0", f"bits = 1{'0' * 400}", "uplink.bits must be a number below"),

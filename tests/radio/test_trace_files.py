@@ -44,7 +44,7 @@ def test_csv_files_are_read_as_described(text, expected, tmp_path):
         (b"1,2\n\n3,4\n", "line 2: it has 1 values, but 2 were expected"),
         (b"1,2\n3,x y\n", "line 2, column 2: 'x y' is not a number; cells are separated by commas"),
         (b"1,b\n3,4\n", "line 1, column 2: 'b' is not a number"),
-        (b"a;b\n1;2\n", "line 2, column 1: '1;2' is not a number"),
+        (b"a;b\n1;2\n", "line 2: its cells seem to be separated by semicolons; save the file"),
         (b"", "has zero rounds"),
         (b"\n\n", "has zero rounds"),
         (b"a,b\n", "has zero rounds"),

@@ -19,6 +19,18 @@ class Speedup:
     high: float | None
     seeds: int
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Its ends, where they say something: none of one seed, nor over more than a hundredfold.
+
+        Example:
+            >>> Speedup(ratio=2.0, low=0.001, high=4000.0, seeds=2).interval is None
+            True
+        """
+        if self.low is None or self.high is None or self.high > 100.0 * self.low:
+            return None
+        return self.low, self.high
+
 
 Times = Sequence[float] | Sequence[Sequence[float]]
 

@@ -43,9 +43,8 @@ def command(runs: tuple[str, ...], out: str, resumable: bool, as_json: bool) -> 
         )
     if not found.runs:
         raise InputError(f"runs: there is no run to pack in {', '.join(runs)}; name run folders")
-    inside = {run.log.folder.resolve() for run in found.runs}
-    if inside & {Path(out).resolve(), *Path(out).resolve().parents}:
-        raise InputError(f"out: {out!r} is one of the runs or lies in one; name another folder")
+    if Path(out).resolve() in {run.log.folder.resolve() for run in found.runs}:
+        raise InputError(f"out: {out!r} is one of the runs; name a folder for the copies")
     target = output_folder("out", out)
     for run in found.runs:
         _check_free(target / run.log.folder.name, run.log)

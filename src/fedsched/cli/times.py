@@ -280,8 +280,11 @@ def _gain(gain: Speedup | None) -> str:
     if gain is None:
         return "-"
     digits = 2 if gain.ratio < 2.0 else 1  # as many as a few seeds can tell
-    said = f"{gain.ratio:.{digits}f}"
-    return said if gain.low is None else f"{said} ({gain.low:.{digits}f} to {gain.high:.{digits}f})"
+    said = f"{gain.ratio:.{digits}f}" if gain.ratio >= 0.1 else f"{gain.ratio:.2g}"
+    if gain.interval is None:
+        return said
+    low, high = gain.interval
+    return f"{said} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def _plain(row: Row, computation_s: float) -> dict[str, Any]:

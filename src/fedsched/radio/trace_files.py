@@ -42,6 +42,7 @@ def _read_csv(path: Path) -> Said:
     table = np.empty((len(rows), len(first)))
     for index, (number, cells) in enumerate(rows):
         if len(cells) != len(first):
+            _refuse_other_marks(path, number, cells)
             raise InputError(
                 f"trace {path}, line {number}: it has {len(cells)} values, but {len(first)} were "
                 f"expected as on line {lines[0][0]}; every line needs one value per device "
@@ -96,15 +97,21 @@ def _csv_number(path: Path, line: int, column: int, cell: str) -> float:
     try:
         return float(text) if text else np.nan
     except ValueError as error:
-        if marks := [mark for mark in (";", "\t") if mark in text]:
-            raise InputError(
-                f"trace {path}, line {line}: its cells seem to be separated by {marks[0]!r}; save "
-                "the file with commas between cells and a point in the number"
-            ) from error
+        _refuse_other_marks(path, line, [text])
         raise InputError(
             f"trace {path}, line {line}, column {column}: {text!r} is not a number; cells are "
             "separated by commas, with a point in the number, and empty or nan if unreachable"
         ) from error
+
+
+def _refuse_other_marks(path: Path, line: int, cells: Sequence[str]) -> None:
+    """A table of a country that writes 1,5 has semicolons, and one from a clipboard has tabs."""
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        if any(mark in cell for cell in cells):
+            raise InputError(
+                f"trace {path}, line {line}: its cells seem to be separated by {name}; save the "
+                "file with commas between cells and a point in the number"
+            )
 
 
 def _refuse_numbered_header(path: Path, first: Sequence[str]) -> None:

@@ -290,8 +290,8 @@ def _speedup_figure(groups: Sequence[Group], asked: Asked) -> Any:
             for place, row in enumerate(compared):
                 known = [(t, s) for t, s in zip(asked.targets, row.sooner, strict=True) if s]
                 ratio = np.array([gain.ratio for _, gain in known])
-                low = np.array([gain.low or gain.ratio for _, gain in known])
-                high = np.array([gain.high or gain.ratio for _, gain in known])
+                ends = [gain.interval or (gain.ratio, gain.ratio) for _, gain in known]
+                low, high = np.array(ends).T
                 at = np.array([t for t, _ in known]) + step * (place - (len(compared) - 1) / 2)
                 axis.errorbar(at, ratio, yerr=(ratio - low, high - ratio), capsize=2,
                               elinewidth=0.8, label=row.configuration,

@@ -87,7 +87,7 @@ def _sooner(row: Mapping[str, Any]) -> str:
     if row["sooner"] is None:
         return "--"
     digits = 2 if row["sooner"] < 2.0 else 1  # as many as a few seeds can tell
-    text = f"{row['sooner']:.{digits}f}"
-    if row["sooner_low"] is None:
+    text = f"{row['sooner']:.{digits}f}" if row["sooner"] >= 0.1 else f"{row['sooner']:.2g}"
+    if row["sooner_low"] is None or row["sooner_high"] > 100.0 * row["sooner_low"]:
         return text
     return f"{text} ({row['sooner_low']:.{digits}f} to {row['sooner_high']:.{digits}f})"
