@@ -302,10 +302,6 @@ def _print(reports: list[dict[str, Any]], title: str) -> None:
     print_budgets([(_name(report), report["budgets"]) for report in reports])
 
 
-def _name(report: dict[str, Any]) -> str:
-    return str(report["policy"]) + (f" ({report['design']})" if report["design"] else "")
-
-
 def _inverse(value: float | None) -> str:
     """The mean of 1/q, where there is a q."""
     return "-" if value is None else f"{value:.1f}"
