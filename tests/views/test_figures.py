@@ -24,7 +24,6 @@ def tally(policy="lyapunov", *, v=100.0, channel=None, rounds=30):
     return counted
 
 
-BY_V = {"V = 1": tally(v=1.0), "V = 1000": tally(v=1000.0)}
 BY_POLICY = {"lambda = 1": tally(), "lambda = 10": tally(), "uniform": tally("uniform")}
 
 
@@ -71,7 +70,7 @@ def test_a_schedule_in_which_nobody_is_ever_chosen_can_be_drawn(tmp_path):
 
 @pytest.mark.slow
 def test_a_figure_is_saved_in_the_format_of_its_ending(tmp_path):
-    figure = schedule_figure(BY_V, BY_POLICY, budget_w=1.0)
+    figure = schedule_figure(BY_POLICY, budget_w=1.0)
     png, svg, pdf, page = (
         save_figure(figure, tmp_path / f"a.{kind}") for kind in ("png", "svg", "pdf", "html")
     )
@@ -87,7 +86,7 @@ def test_a_figure_is_saved_in_the_format_of_its_ending(tmp_path):
 
 @pytest.mark.slow
 def test_the_title_of_a_page_is_escaped(tmp_path):
-    page = save_figure(schedule_figure(BY_V, BY_POLICY, budget_w=1.0), tmp_path / "a<b.html")
+    page = save_figure(schedule_figure(BY_POLICY, budget_w=1.0), tmp_path / "a<b.html")
     assert "<title>a&lt;b</title>" in page.read_text(encoding="utf-8")
 
 
@@ -95,7 +94,7 @@ def test_the_title_of_a_page_is_escaped(tmp_path):
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf", "html"])
 def test_the_same_figure_gives_the_same_bytes(tmp_path, suffix):
     one, other = (
-        save_figure(schedule_figure(BY_V, BY_POLICY, budget_w=1.0), tmp_path / name / f"a.{suffix}")
+        save_figure(schedule_figure(BY_POLICY, budget_w=1.0), tmp_path / name / f"a.{suffix}")
         for name in ("1", "2")
         if (tmp_path / name).mkdir() is None
     )
@@ -104,4 +103,4 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path, suffix):
 
 def test_another_ending_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"plot must end in one of \.png, \.svg, \.pdf, \.html"):
-        save_figure(schedule_figure(BY_V, BY_POLICY, budget_w=1.0), tmp_path / "a.gif")
+        save_figure(schedule_figure(BY_POLICY, budget_w=1.0), tmp_path / "a.gif")
