@@ -80,6 +80,24 @@ def gains(kind, devices, rounds=ROUNDS, seed=1):
     return np.array(rows)
 
 
+def own_schedule(radio, notes, kappa_n, uploads):
+    """What auto does with a kappa for a computation time."""
+    name = f"{radio.name} kappa {kappa_n} uploads {uploads}"
+    compute_s = uploads * radio.upload_s
+    return notes.get(name, radio.play, compute_s, kappa=kappa_n * radio.devices)
+
+
+def wrong_kappa(radio, notes, right_n, taken_n):
+    """The largest time, over computation times, with a kappa that is not the right one."""
+
+    def time_of(kappa_n, uploads):
+        found = own_schedule(radio, notes, kappa_n, uploads)
+        compute_s = uploads * radio.upload_s
+        return (right_n * radio.devices + found["inverse"]) * (compute_s + found["airtime_s"])
+
+    return max(time_of(taken_n, each) / time_of(right_n, each) for each in UPLOADS)
+
+
 def measure(radio, notes, kappa_n, uploads):
     """One case: auto beside the grid of fixed lambdas and the cohorts of fixed size."""
     kappa, compute_s = kappa_n * radio.devices, uploads * radio.upload_s
@@ -87,9 +105,7 @@ def measure(radio, notes, kappa_n, uploads):
     def time_of(inverse, airtime_s):
         return (kappa + inverse) * (compute_s + airtime_s)
 
-    own = notes.get(
-        f"{radio.name} kappa {kappa_n} uploads {uploads}", radio.play, compute_s, kappa=kappa
-    )
+    own = own_schedule(radio, notes, kappa_n, uploads)
     fixed = {}
 
     def at(step):
@@ -116,36 +132,52 @@ def measure(radio, notes, kappa_n, uploads):
     }
 
 
-def page(every, of, notes, watch=print):
-    """The table of every so many radios, with every so many of their cases, and its worst."""
-    rows, pairs = {}, list(itertools.product(KAPPAS, UPLOADS))
-    for place, radio in enumerate(RADIOS[::every]):
+def pages(every, of, notes):
+    """The page of every so many radios, with every so many of their cases, after each radio."""
+    rows, pairs, radios = {}, list(itertools.product(KAPPAS, UPLOADS)), RADIOS[::every]
+    first = Radio(*RADIOS[0])
+    cost = [
+        max(wrong_kappa(first, notes, *pair) for pair in ((low, high), (high, low)))
+        for low, high in itertools.pairwise(KAPPAS)
+    ]
+    for place, radio in enumerate(radios):
         made = Radio(*radio)
         for case in pairs[place % of :: of]:
             rows[*radio, *case] = measure(made, notes, *case)
-        watch(f"{place + 1} of {len(RADIOS[::every])} radios", end="\r", flush=True)
-    lines = [
-        "# `auto` on many radios",
-        "",
-        f"{len(rows)} cases, {ROUNDS} rounds each: "
-        f"`python -m benchmarks.auto --every {every} --of {of}`.",
-        "A case is channel, noise, peak, devices, κ/N, and computation in uploads.",
-        "",
-        "| predicted time of auto, and use of the budget | least | median | largest | worst case |",
-        "|---|---|---|---|---|",
-    ]
+        left = f" {place + 1} of {len(radios)} radios so far." if place + 1 < len(radios) else ""
+        yield "\n".join([
+            "# `auto` on many radios",
+            "",
+            f"{len(rows)} cases, {ROUNDS} rounds each: "
+            f"`python -m benchmarks.auto --every {every} --of {of}`.{left}",
+            "A case is channel, noise, peak, devices, κ/N, and computation in uploads.",
+            "",
+            *table(rows),
+            "",
+            f"On the first radio a κ that is wrong by {KAPPAS[2] / KAPPAS[1]:.1f} costs at most "
+            f"{100 * cost[1] - 100:.0f} % of time, and by {KAPPAS[1] / KAPPAS[0]:.1f} at most "
+            f"{100 * cost[0] - 100:.0f} %.",
+            "",
+        ])  # fmt: skip
+
+
+def table(rows):
+    """Of each figure the least, the median, the largest, and the worst case."""
+    yield "| predicted time, and use of the budget | least | median | largest | worst case |"
+    yield "|---|---|---|---|---|"
     for name in next(iter(rows.values())):
         values = {case: row[name] for case, row in rows.items() if not np.isnan(row[name])}
-        worst = (min if name.startswith("least") else max)(values, key=lambda case: values[case])
-        low, middle, high = np.quantile(list(values.values()), [0.0, 0.5, 1.0])
-        where = ", ".join(f"{each:g}" if each != worst[0] else each for each in worst)
-        lines.append(f"| {name} | {low:.3f} | {middle:.3f} | {high:.3f} | {where} |")
-    return "\n".join(lines) + "\n"
+        if values:
+            worst = (min if name.startswith("least") else max)(values, key=values.__getitem__)
+            figures = np.quantile(list(values.values()), [0.0, 0.5, 1.0])
+            where = ", ".join(f"{each:g}" if each != worst[0] else each for each in worst)
+            yield f"| {name} | {' | '.join(f'{each:.3f}' for each in figures)} | {where} |"
 
 
-def write(text):
-    """The page in its place, and back."""
-    PLACE.write_text(text, encoding="utf-8")
+def write(every, of, notes):
+    """The page in its place, as soon as there is one and after each radio; the last of them."""
+    for text in pages(every, of, notes):
+        PLACE.write_text(text, encoding="utf-8")
     return text
 
 
@@ -154,8 +186,8 @@ def main():
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--of", type=int, default=1)
     parser.add_argument("--out", type=Path, help="a file of the schedules that were made")
-    arguments = parser.parse_args()
-    print(write(page(arguments.every, arguments.of, Notes(arguments.out))))
+    given = parser.parse_args()
+    print(write(given.every, given.of, Notes(given.out)))
 
 
 if __name__ == "__main__":

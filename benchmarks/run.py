@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import compression, scheduler, training
+from benchmarks import auto, compression, scheduler, training
+from benchmarks.notes import Notes
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -58,6 +59,7 @@ def write_scheduler():
 
 def main():
     write_scheduler()
+    print(auto.write(every=5, of=6, notes=Notes(None)))
     print(compression.write(compression.page()))
     print(training.write(training.measure()))
 
