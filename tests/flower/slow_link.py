@@ -32,6 +32,10 @@ BRIDGE, NET = "fedslow", "10.77.0"
 NODES = 10
 MBIT_S = np.geomspace(1.0, 50.0, NODES)
 PATIENCE_S = 3600.0
+PROGRAMS = {
+    "flower-superexec": "forking_superexec.py",
+    "flower-superlink": "patient_superlink.py",
+}  # Flower's own, but for what they say of themselves
 MARGIN = 0.005  # half a point: two test images of 360
 
 
@@ -111,6 +115,8 @@ def federation(folder):
 
     class Spread(module.Federation):
         def _start(self, name, *command):
+            if name == "superlink":
+                command = (programs / command[0], *command[1:])
             if name.startswith("supernode"):
                 program = shutil.which(command[0], path=self.environment["PATH"])
                 own = space(int(name.rpartition("-")[2]))
@@ -123,10 +129,10 @@ def federation(folder):
     made = Spread(folder)
     programs = made.folder / "programs"
     programs.mkdir()
-    forking = programs / "flower-superexec"
-    shutil.copy(HERE / "slow_app" / "forking_superexec.py", forking)
-    forking.write_text(f"#!{sys.executable}\n{forking.read_text()}")
-    forking.chmod(0o755)
+    for program, ours in PROGRAMS.items():
+        words = (HERE / "slow_app" / ours).read_text()
+        (programs / program).write_text(f"#!{sys.executable}\n{words}")
+        (programs / program).chmod(0o755)
     made.environment["PATH"] = f"{programs}{os.pathsep}{made.environment['PATH']}"
     return made
 

@@ -1,5 +1,6 @@
 """What one node can do to the model has bounds: the simulator's aggregators on Flower's arrays."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -7,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.flower.model import Arrays, Update, is_statistic, moved
+from fedsched.flower.model import Arrays, Update, is_statistic, moved, squared_step
 from fedsched.learning.aggregation import Update as Told
 from fedsched.learning.aggregation import WeightedSum
-from fedsched.learning.influence import TrimmedSum, bounded
+from fedsched.learning.influence import BoundedInfluence, TrimmedSum, bounded
 
 __all__ = ["Influence"]
 
@@ -29,13 +30,41 @@ class Influence:
         if self.bounds == "off" or not weighted:
             return moved(model, weighted), self
         rule = bounded(self.bounds, WeightedSum())
+        assert isinstance(rule, BoundedInfluence)
+        memory = self.memory or rule.init(0, 0)
+        if rule.inner != WeightedSum():
+            return self._in_one_row(rule, memory, model, weighted)
+        lengths = [(update.norm, abs(weight)) for weight, update in weighted]
+        usual = rule.usual(memory, lengths)
+        cut = [
+            (weight, update.times(rule.share_of(length, weight, usual)))
+            for (weight, update), (length, _) in zip(weighted, lengths, strict=True)
+        ]
+        target = moved(model, cut) | _statistics(model, weighted)
+        learnt = list(weighted[0][1].delta)
+        share = rule.share_of_step(math.sqrt(squared_step(target, model, learnt)), usual)
+        if share < 1.0:
+            for name in learnt:
+                x = model[name]
+                step = target[name].astype(np.float64) - x
+                target[name] = (x + step * share).astype(x.dtype)
+        return target, replace(self, memory={**memory, **rule.learnt(usual, lengths)})
+
+    def _in_one_row(
+        self,
+        rule: BoundedInfluence,
+        memory: Mapping[str, NDArray[Any]],
+        model: Arrays,
+        weighted: Sequence[tuple[float, Update]],
+    ) -> tuple[Arrays, Self]:
+        """The same by a rule that compares updates number by number, and so holds them all."""
         learnt = list(weighted[0][1].delta)
         told = [Told(n, weight, update.flat()) for n, (weight, update) in enumerate(weighted)]
         # In single precision the sum is rounded once, as in the simulator; a model of larger
         # numbers is moved by the step.
         single = all(model[name].dtype.itemsize <= 4 for name in learnt)
         start = _flat([model[name] for name in learnt]) if single else np.zeros_like(told[0].delta)
-        after = rule.step(start, self.memory or rule.init(0, len(start)), told)
+        after = rule.step(start, memory, told)
         parts = _split(after.parameters, model, learnt)
         statistics = _statistics(model, weighted)
         if single:

@@ -2,8 +2,9 @@
 
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -22,6 +23,7 @@ __all__ = [
     "largest_finite",
     "moved",
     "record_of",
+    "squared_step",
     "update_in",
 ]
 
@@ -32,6 +34,92 @@ _NUMBER = 8  # bytes: the largest number that is read
 # Batch normalisation keeps means and variances of what it has seen: averaged, and not learnt.
 _MEANS, _VARIANCES = ("running_mean", "moving_mean"), ("running_var", "moving_variance")
 _LARGEST = 1e150  # of a difference: its square is still a number
+_AT_ONCE = 1 << 14  # numbers
+
+
+class _Lazy(Mapping[str, NDArray[Any]]):
+    """Arrays that are made when they are looked at, and a block at a time if that is enough."""
+
+    @abstractmethod
+    def block(self, name: str, part: slice) -> NDArray[Any]:
+        """Some of the numbers of an array, in one row."""
+
+    @abstractmethod
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of an array."""
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.block(name, slice(None)).reshape(self.shape(name))
+
+
+@dataclass(frozen=True, eq=False)
+class _Difference(_Lazy):
+    """y - x, where y lies in the reply as it came."""
+
+    y: Arrays
+    x: Arrays
+
+    def block(self, name: str, part: slice) -> NDArray[Any]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(self.y[name].reshape(-1)[part] - self.x[name].reshape(-1)[part])
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.x[name].shape
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.y)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaled(_Lazy):
+    """A share of arrays."""
+
+    whole: Mapping[str, NDArray[Any]]
+    share: float
+
+    def block(self, name: str, part: slice) -> NDArray[Any]:
+        each = _block(self.whole, name, part)
+        return np.asarray(each * each.dtype.type(self.share))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.whole[name].shape
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.whole)
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+
+def _block(arrays: Mapping[str, NDArray[Any]], name: str, part: slice) -> NDArray[Any]:
+    if isinstance(arrays, _Lazy):
+        return arrays.block(name, part)
+    return arrays[name].reshape(-1)[part]
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    """Parts that a processor keeps at hand: large models are read once, and nothing is copied."""
+    for start in range(0, size, _AT_ONCE):
+        yield slice(start, start + _AT_ONCE)
+
+
+def _squared_length(arrays: Mapping[str, NDArray[Any]], name: str, size: int) -> float:
+    """The sum of the squares of an array; not finite where a number of it is not."""
+    total = 0.0
+    for part in _blocks(size):
+        row = _block(arrays, name, part).astype(np.float64)
+        # Not row @ row: BLAS adds up in another order with another number of threads.
+        total += float(np.square(row, out=row).sum())
+    return total
+
+
+def squared_step(target: Arrays, model: Arrays, names: Iterable[str]) -> float:
+    """The squared length of the way from one model to another, over some of their arrays."""
+    way = _Difference(target, model)
+    return sum(_squared_length(way, name, model[name].size) for name in names)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,14 +129,25 @@ class Update:
     Statistics of batch normalisation are kept apart, as they are: y.
     """
 
-    delta: Arrays
+    delta: Mapping[str, NDArray[Any]]
     statistics: Arrays = field(default_factory=dict)
+    squares: float | None = None  # of its length, where it is known already
+
+    def times(self, share: float) -> "Update":
+        """A share of it; statistics stay as they are."""
+        if share == 1.0:
+            return self
+        return replace(self, delta=_Scaled(self.delta, share), squares=None)
 
     @property
     def norm(self) -> float:
         """Its Euclidean norm over all arrays."""
-        squares = [np.sum(np.square(each, dtype=np.float64)) for each in self.delta.values()]
-        return float(np.sqrt(np.sum(squares)))
+        squares = self.squares
+        if squares is None:
+            squares = sum(
+                _squared_length(self.delta, name, d.size) for name, d in self.delta.items()
+            )
+        return math.sqrt(squares)
 
     @property
     def largest(self) -> float:
@@ -62,7 +161,7 @@ class Update:
 
 def arrays_of(record: ArrayRecord) -> Arrays:
     """The arrays of a record that the server made."""
-    return {name: array.numpy() for name, array in record.items()}
+    return {name: np.asarray(array.numpy(), order="C") for name, array in record.items()}
 
 
 def record_of(arrays: Arrays) -> ArrayRecord:
@@ -122,7 +221,8 @@ def _numbers_in(name: str, array: Array, x: NDArray[Any]) -> NDArray[Any]:
         raise UnusableError(f"array {name!r} has more or fewer bytes than its shape needs")
     flat = np.frombuffer(data, dtype, x.size, stream.tell()) if x.size else np.empty(0, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
-        return flat.reshape(shape, order="F" if fortran else "C").astype(x.dtype, copy=False)
+        y = flat.reshape(shape, order="F" if fortran else "C").astype(x.dtype, copy=False)
+    return np.asarray(y, order="C")
 
 
 def update_in(content: RecordDict, model: Arrays) -> Update:
@@ -133,24 +233,27 @@ def update_in(content: RecordDict, model: Arrays) -> Update:
     theirs = records[0]
     if theirs.keys() != model.keys():
         raise UnusableError(f"its arrays are called {list(theirs)} and the model's {list(model)}")
-    delta: Arrays = {}
+    learnt: Arrays = {}
     statistics: Arrays = {}
+    squares = 0.0
     for name, x in model.items():
         if not np.issubdtype(x.dtype, np.floating):
             continue  # a counter is not learnt: the server keeps its own
         y = _numbers_in(name, theirs[name], x)
-        with np.errstate(over="ignore", invalid="ignore"):
-            delta[name] = y - x
-        if not np.isfinite(delta[name]).all():
-            raise UnusableError(f"array {name!r} is not finite, or not in the model's {x.dtype}")
-        if x.dtype.itemsize == _NUMBER and np.abs(delta[name]).max(initial=0.0) > _LARGEST:
-            raise UnusableError(f"array {name!r} changes by more than {_LARGEST:g}")
+        square = _squared_length(_Difference({name: y}, model), name, x.size)
+        if not math.isfinite(square):
+            raise UnusableError(
+                f"array {name!r} is not finite, not in the model's {x.dtype}, or changes by more "
+                f"than {_LARGEST:g}"
+            )
         if is_statistic(name):
             if name.endswith(_VARIANCES) and (y < 0.0).any():
                 raise UnusableError(f"array {name!r} holds a variance below 0")
             statistics[name] = y
-            del delta[name]
-    return Update(delta=delta, statistics=statistics)
+        else:
+            learnt[name] = y
+            squares += square
+    return Update(delta=_Difference(learnt, model), statistics=statistics, squares=squares)
 
 
 def is_statistic(name: str) -> bool:
@@ -171,24 +274,35 @@ def moved(model: Arrays, weighted: Sequence[tuple[float, Update]]) -> Arrays:
     Statistics of batch normalisation become the average :math:`\sum w_n y_n / \sum w_n` over the
     updates there are: the sum could take a variance below 0.
     """
-    total = {
-        name: x.astype(np.float64)
-        for name, x in model.items()
-        if np.issubdtype(x.dtype, np.floating)
-    }
     shares = np.array([max(weight, 0.0) for weight, _ in weighted])
     shares = shares / shares.sum() if shares.sum() > 0.0 else shares
-    for name in filter(is_statistic, total if shares.any() else ()):
-        total[name] = np.zeros_like(total[name])
-    for share, (weight, update) in zip(shares, weighted, strict=True):
-        for name, each in update.delta.items():
-            total[name] += weight * each.astype(np.float64)
-        for name, each in update.statistics.items():
-            total[name] += share * each.astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return {
-            name: total[name].astype(x.dtype) if name in total else x for name, x in model.items()
-        }
+    after = dict(model)
+    for name, x in model.items():  # one array at a time, so that no second model is held
+        if not np.issubdtype(x.dtype, np.floating):
+            continue
+        if is_statistic(name):
+            if not (shares.any() and all(name in update.statistics for _, update in weighted)):
+                continue
+            total = np.zeros(x.shape)
+            for share, (_, update) in zip(shares, weighted, strict=True):
+                total += share * update.statistics[name].astype(np.float64)
+            after[name] = total.astype(x.dtype)
+        else:
+            after[name] = _summed(name, x, weighted)
+    return after
+
+
+def _summed(name: str, x: NDArray[Any], weighted: Sequence[tuple[float, Update]]) -> NDArray[Any]:
+    start, following = x.reshape(-1), np.empty(x.size, x.dtype)
+    for part in _blocks(x.size):
+        total = start[part].astype(np.float64)
+        term = np.empty_like(total)
+        for weight, update in weighted:
+            np.multiply(_block(update.delta, name, part), weight, out=term, dtype=np.float64)
+            total += term
+        with np.errstate(over="ignore"):
+            following[part] = total
+    return following.reshape(x.shape)
 
 
 def largest_finite(

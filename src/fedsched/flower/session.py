@@ -91,6 +91,7 @@ class Session:
         self.influence = Influence(bounds=given.bounds)
         self.now: Outcome | None = None
         self.came: dict[int, Came] = {}  # replies with their times, by node, if they were timed
+        self.took_s: dict[int, float] = {}  # what they took, when they are gone
         self.idle = 0  # tries in a row in which nobody could be asked
         self._warned = False
 
@@ -103,6 +104,7 @@ class Session:
     def record(self) -> ArrayRecord:
         """The model as Flower carries it, made once."""
         if self._sent is None or self._sent[0] is not self.model:
+            self._sent = None  # an old model is not held beside the new one
             self._sent = (self.model, record_of(self.model))
         return self._sent[1]
 
@@ -129,8 +131,8 @@ class Session:
     def trained_round(self, accuracy: float, test_loss: float, wall_s: float) -> TrainedRound:
         """The round as the run log has it, and what it took besides the exchange is noted."""
         assert self.now is not None
-        now, came = self.now, self.came
-        took_s = [taken(came[n]).whole_s if n in came else math.nan for n in now.nodes]
+        now = self.now
+        took_s = [self.took_s.get(node, math.nan) for node in now.nodes]
         longest_s = max((each for each in took_s if each == each), default=0.0)
         _log.info(
             "round %d: took %.1f s, %.1f s of it the exchange, for which %.1f s was planned",
@@ -150,6 +152,13 @@ class Session:
             took_s=np.array(took_s),
         )
 
+    def let_go(self) -> None:
+        """Keep nothing of the replies but what they took: each is as large as the model."""
+        self.took_s = {node: taken(each).whole_s for node, each in self.came.items()}
+        self.came = {}
+        if self.now is not None:
+            self.now = replace(self.now, contents=())
+
     # --- a round --------------------------------------------------------------------------------
 
     def choose(self, t: int, arrays: ArrayRecord, grid: Grid) -> list[tuple[int, Assignment]]:
@@ -158,7 +167,7 @@ class Session:
         A try in which no node can be asked is no round: after too many an error ends the run.
         """
         self.set(arrays)
-        self.now, self.came = None, {}
+        self.now, self.came, self.took_s = None, {}, {}
         online = sorted(grid.get_node_ids())
         state = replace(self.state, round=t)
         # Nobody rests while there is nobody else.

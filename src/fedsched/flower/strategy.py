@@ -180,18 +180,17 @@ class ChannelStrategy(Strategy):
                 least = 1
                 _console.info("[ROUND %d/%d]", session.state.round + 1, num_rounds)
                 began_s = exchanges.clock.now_s()
-                done = self._train(grid, result, train_config or ConfigRecord())
-                if done is None:  # nobody could be asked: this was no round
+                now = self._train(session, grid, result, train_config or ConfigRecord())
+                if now is None:  # nobody could be asked: this was no round
                     time.sleep(_POLL_S)
                     continue
                 metrics = self._evaluate(
-                    grid, result, evaluate_config or ConfigRecord(), evaluate_fn
+                    session, grid, result, evaluate_config or ConfigRecord(), evaluate_fn
                 )
                 accuracy = number_in(metrics, self._settings.accuracy_names)
                 loss = number_in(metrics, self._settings.loss_names)
-                last = session.state.round >= num_rounds
-                done_s = exchanges.clock.now_s() - began_s
-                folder.add(session.trained_round(accuracy, loss, done_s), session.saved, last=last)
+                done = session.trained_round(accuracy, loss, exchanges.clock.now_s() - began_s)
+                folder.add(done, session.saved, last=session.state.round >= num_rounds)
             folder.finish(session.model)
         result.arrays = session.record()
         _console.info("Strategy execution finished in %.2fs", time.monotonic() - began)
@@ -225,16 +224,18 @@ class ChannelStrategy(Strategy):
             _console.info("Waiting for nodes: %d of %d are connected", there, least)
             time.sleep(_POLL_S)
 
-    def _train(self, grid: Grid, result: Result, config: ConfigRecord) -> Outcome | None:
-        session = self._session
-        assert session is not None
-        server_round = session.state.round + 1  # Flower counts from 1
-        messages = self.configure_train(server_round, session.record(), config, grid)
-        came = exchange(grid, messages, self._timeout_s)
+    def _train(
+        self, session: Session, grid: Grid, result: Result, config: ConfigRecord
+    ) -> Outcome | None:
+        server_round, timeout_s = session.state.round + 1, self._timeout_s  # Flower counts from 1
+        came = exchange(
+            grid, self.configure_train(server_round, session.record(), config, grid), timeout_s
+        )
         if session.now is None:
             return None
         session.came = {each.reply.metadata.src_node_id: each for each in came}
         arrays, metrics = self.aggregate_train(server_round, [each.reply for each in came])
+        session.let_go()
         if arrays is not None and arrays is not session.record():
             session.set(arrays)  # a subclass has changed what was added up
         if metrics is not None:
@@ -243,11 +244,10 @@ class ChannelStrategy(Strategy):
         return session.now
 
     def _evaluate(
-        self, grid: Grid, result: Result, config: ConfigRecord, central: Evaluation | None
-    ) -> RecordDict:
+        self, session: Session, grid: Grid, result: Result, config: ConfigRecord,
+        central: Evaluation | None,
+    ) -> RecordDict:  # fmt: skip
         """The metrics of the model after a round: the server's own, or else those of the nodes."""
-        session = self._session
-        assert session is not None
         server_round, record = session.state.round, session.record()
         measured = None
         asked = list(self.configure_evaluate(server_round, record, config, grid))

@@ -169,27 +169,45 @@ class BoundedInfluence(AbstractAggregator):
         following, kept, rejected = self.inner.step(
             parameters, state, self._cut(updates, usual, lengths)
         )
-        now = _median(lengths)
-        length_after = min(max(now, usual / _GROWTH), usual * _GROWTH) if now > 0.0 else usual
         step = following.astype(np.float64) - parameters
-        length, most = norm_of(step), self.step_length * usual
-        if length > most:
-            following = (parameters + step * (most / length)).astype(np.float32)
-        return Aggregated(following, {**kept, _LENGTH: np.array([length_after])}, rejected)
+        share = self.share_of_step(norm_of(step), usual)
+        if share < 1.0:
+            following = (parameters + step * share).astype(np.float32)
+        return Aggregated(following, {**kept, **self.learnt(usual, lengths)}, rejected)
+
+    def usual(self, state: AggregatorState, lengths: list[tuple[float, float]]) -> float:
+        """M, for a round with updates of these lengths and weights."""
+        return float(state[_LENGTH][0]) or _median(lengths)
+
+    def learnt(self, usual: float, lengths: list[tuple[float, float]]) -> AggregatorState:
+        """What is remembered of M after a round."""
+        now = _median(lengths)
+        after = min(max(now, usual / _GROWTH), usual * _GROWTH) if now > 0.0 else usual
+        return {_LENGTH: np.array([after])}
+
+    def share_of(self, norm: float, weight: float, usual: float) -> float:
+        """What is left of an update of that length and weight: 1 if it is not cut."""
+        longest, weight = self.longest * usual, abs(weight)
+        length = norm if norm <= longest else longest * (longest / norm)
+        if weight * length > self.share * usual:
+            length = self.share * usual / weight
+        return length / norm if length < norm < math.inf else 1.0
+
+    def share_of_step(self, length: float, usual: float) -> float:
+        """What is left of a step of that length: 1 if it is not cut."""
+        most = self.step_length * usual
+        return most / length if length > most else 1.0
 
     def _cut(
         self, updates: Updates, usual: float, lengths: list[tuple[float, float]]
     ) -> Iterator[Update]:
         """The updates, none longer than it may be; their own lengths and weights are noted."""
         for update in updates:
-            norm, weight = norm_of(update.delta), abs(update.weight)
-            lengths.append((norm, weight))
-            longest = self.longest * usual
-            length = norm if norm <= longest else longest * (longest / norm)
-            if weight * length > self.share * usual:
-                length = self.share * usual / weight
-            if length < norm < math.inf:
-                yield update._replace(delta=update.delta * np.float32(length / norm))
+            norm = norm_of(update.delta)
+            lengths.append((norm, abs(update.weight)))
+            share = self.share_of(norm, update.weight, usual)
+            if share < 1.0:
+                yield update._replace(delta=update.delta * np.float32(share))
             else:
                 yield update
 
