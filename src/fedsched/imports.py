@@ -7,7 +7,7 @@ from typing import Any
 
 from fedsched.errors import InputError
 
-__all__ = ["import_object"]
+__all__ = ["import_object", "made_by"]
 
 
 def import_object(field: str, path: str) -> Any:
@@ -41,3 +41,17 @@ def import_object(field: str, path: str) -> Any:
         return getattr(module, name)
     except AttributeError as error:
         raise InputError(f"{field}: the module {module_name!r} has no {name!r}") from error
+
+
+def made_by(field: str, path: str, *arguments: Any) -> Any:
+    """What the object that a path names makes of these arguments.
+
+    Example:
+        >>> made_by("model", "fractions:Fraction", "1/2")
+        Fraction(1, 2)
+    """
+    make = import_object(field, path)
+    try:
+        return make(*arguments)
+    except SystemExit as error:  # else the command would end, and say that all went well
+        raise InputError(f"{field}: {path!r} ends Python and makes no {field}") from error

@@ -56,11 +56,13 @@ _LOGS = ("tensorboard",)
     metavar="RUN",
     help="Folder of a run with the same cohorts over another channel: take its training over.",
 )
+@click.option("--check", is_flag=True, help="Say what it would run, and run nothing of it.")
 @click.option("--log", help=f"Also log the rounds, live, for: {', '.join(_LOGS)}.")
 @json_option
 def command(
     scenario: str, out: str | None, workers: int, device: str, engine: str, address: str | None,
-    training_of: str | None, log: str | None, as_json: bool, settings: dict[str, Any],
+    training_of: str | None, check: bool, log: str | None, as_json: bool,
+    settings: dict[str, Any],
 ) -> None:  # fmt: skip
     """Train what the file SCENARIO describes, under the radio clock.
 
@@ -69,6 +71,9 @@ def command(
     number of workers and interruptions, logs and models come out the same to the bit. In place of
     a file, SCENARIO may be a run folder, which knows its own: the run there goes on.
     """
+    if check:
+        _check(scenario, settings)
+        return
     check_engine(engine, address)
     if log not in (None, *_LOGS):
         raise UnknownNameError("log", str(log), _LOGS)
@@ -194,6 +199,18 @@ def _scenarios(path: str, settings: Settings) -> tuple[list[Scenario], bool]:
     there = read_manifest(folder)["scenario"]
     _name_code(code_in(there))
     return [load_scenario(there, settings=settings)], True
+
+
+def _check(path: str, settings: Settings) -> None:
+    """What a scenario of a stranger would run: nothing of it is imported."""
+    folder = Path(path)
+    named = code_in(read_manifest(folder)["scenario"] if folder.is_dir() else path)
+    _name_code(named)
+    if named:
+        click.echo("it names code, so no more can be checked without running that; read it first")
+        return
+    found, _ = _scenarios(path, settings)
+    click.echo(f"it is sound, brings no code of its own, and makes {len(found)} run(s)")
 
 
 def _name_code(named: Sequence[tuple[str, str]]) -> None:

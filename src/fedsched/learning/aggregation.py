@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedsched.checks import one_of
 from fedsched.errors import InputError
-from fedsched.imports import import_object
+from fedsched.imports import made_by
 
 __all__ = [
     "AGGREGATORS",
@@ -156,7 +156,7 @@ def make_aggregator(name: str) -> AbstractAggregator:
         WeightedSum()
     """
     if ":" in name:
-        made = import_object("aggregator", name)()
+        made = made_by("aggregator", name)
         if not isinstance(made, AbstractAggregator):
             raise InputError(
                 f"aggregator: {name!r} makes a {type(made).__name__}; it must derive from "

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedsched.archives import check_zip
 from fedsched.errors import InputError, UnknownNameError, require_file
-from fedsched.imports import import_object
+from fedsched.imports import made_by
 from fedsched.randomness import stream
 
 __all__ = ["Dataset", "channel_statistics", "load_dataset"]
@@ -221,7 +221,7 @@ def _from_npz(path: Path) -> Dataset:
 
 def _from_callable(name: str) -> Dataset:
     try:
-        dataset = import_object("dataset", name)()
+        dataset = made_by("dataset", name)
     except TypeError as error:
         raise InputError(
             f"dataset: {name!r} cannot be called without arguments ({error}); name a function "

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.imports import import_object
+from fedsched.imports import import_object, made_by
 from fedsched.learning.dataset import Dataset
 from fedsched.randomness import stream
 
@@ -120,11 +120,11 @@ def build_model(name: str, dataset: Dataset, seed: int) -> nn.Module:
     if name in MODELS:
         make = MODELS[name]
     elif ":" in name:
-        own = import_object("model", name)
+        import_object("model", name)
 
         def make(_dataset: Dataset) -> nn.Module:
             try:
-                return own()  # type: ignore[no-any-return]
+                return made_by("model", name)  # type: ignore[no-any-return]
             except TypeError as error:
                 raise InputError(
                     f"model: {name!r} cannot be made without arguments ({error}); give "

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedsched.checks import whole_number
 from fedsched.errors import InputError, UnknownNameError
-from fedsched.imports import import_object
+from fedsched.imports import made_by
 from fedsched.radio.channel import AbstractChannel
 from fedsched.radio.fading import GaussMarkov, Nakagami, Rayleigh, Rician
 from fedsched.radio.pathloss import Annulus, PathLoss
@@ -130,7 +130,7 @@ def make_channel(
 
 def _imported(path: str, devices: int) -> AbstractChannel:
     """What an import path makes of a number of devices, refused unless it is such a channel."""
-    made = import_object("channel", path)(devices)
+    made = made_by("channel", path, devices)
     if isinstance(made, AbstractChannel) and made.devices == devices:
         return made
     what = f"channel of {made.devices} devices" if isinstance(made, AbstractChannel) else repr(made)
