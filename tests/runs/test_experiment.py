@@ -755,9 +755,29 @@ def test_a_run_stopped_near_its_goal_ends_where_it_would_have(tmp_path, back):
     same_rounds(tmp_path / "again", tmp_path / "whole")
 
 
+@pytest.mark.slow
+def test_a_run_goes_on_after_its_goal_for_as_long_as_is_asked(tmp_path):
+    def scenario(after):
+        section = {**EVERY_ROUND, "stop_accuracy": 0.75, "stop_after": after, "checkpoint_every": 1}
+        return scenario_from(table(run=section, training=LEARNING))
+
+    ends = run(scenario(0), tmp_path / "stops").rounds
+    assert run(scenario(7), tmp_path / "on").rounds == ends + 7 < 60
+    # One that has ended goes on, and one that was stopped behind its goal ends where it would have.
+    assert run(scenario(7), tmp_path / "stops").rounds == ends + 7
+    same_rounds(tmp_path / "stops", tmp_path / "on")
+    stopped(tmp_path / "again", ends + 3, scenario(7))
+    run(scenario(7), tmp_path / "again")
+    same_rounds(tmp_path / "again", tmp_path / "on")
+    with pytest.raises(InputError, match="beyond the end"):
+        run(scenario(2), tmp_path / "on")
+
+
 def test_an_impossible_goal_is_refused():
     with pytest.raises(InputError, match=r"run.stop_accuracy must lie in \(0, 1\], got 77.5"):
         scenario_from(table(run={"stop_accuracy": 77.5}))
+    with pytest.raises(InputError, match="run.stop_after must be a whole number of at least 0"):
+        scenario_from(table(run={"stop_after": -1}))
 
 
 def test_a_packed_run_is_passed_over_if_finished_and_never_written_over(finished, tmp_path):

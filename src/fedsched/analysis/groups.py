@@ -48,7 +48,8 @@ _PLANNERS = frozenset({"auto", "fdma-energy", "incomplete-work"})
 _COMPUTATION, _SPREAD = "uplink.computation_s", "uplink.computation_spread"
 # Fields that do not tell configurations apart.
 _IGNORED = frozenset(
-    f"run.{name}" for name in ("seed", "rounds", "eval_every", "checkpoint_every", "stop_accuracy")
+    f"run.{name}"
+    for name in ("seed", "rounds", "eval_every", "checkpoint_every", "stop_accuracy", "stop_after")
 ) | {_COMPUTATION}  # rounds do not depend on it but where a policy plans with it
 
 _MARK = 12  # characters of a checksum that tell files apart

@@ -1,5 +1,6 @@
 """Runs: a scenario becomes a run folder, and a run folder that is not finished goes on."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from fedsched.runs.replay import replay
 from fedsched.runs.runlog import RunLog, read_run
 from fedsched.runs.scenario import Scenario, differences, scenario_from
 from fedsched.runs.scenario_file import Source, load_scenario
+from fedsched.runs.sections import RunSection
 from fedsched.runs.tensorboard import EventFollower, events_are_current, write_events
 from fedsched.values import TrainedRound
 
@@ -118,15 +120,15 @@ def _go_on(
     )
     parameters = saved.parameters
     streak = _streak(folder.path, scenario, saved.round)
-    if saved.round <= last_round and streak < _LASTING:
+    if saved.round <= last_round and saved.round < streak.ends:
         rounds = train(air, training_of(scenario, pool), saved.parameters, state)
         accuracy: float | None = None
         for done, state in rounds:
             folder.add(done, done.scheduled.airtime_s)
             parameters = done.parameters
             accuracy = accuracy if np.isnan(done.accuracy) else done.accuracy
-            streak = _next_streak(streak, done.accuracy, scenario.run.stop_accuracy)
-            ended = state.round > last_round or streak == _LASTING
+            streak = streak.then(state.round, done.accuracy, scenario.run)
+            ended = state.round > last_round or state.round >= streak.ends
             if state.round % scenario.run.checkpoint_every == 0 or ended:
                 folder.save(_checkpoint(state, parameters))
                 log_grew()
@@ -190,21 +192,27 @@ def _progress(
     )
 
 
-def _next_streak(streak: int, accuracy: float, goal: float | None) -> int:
-    """Measurements in a row at or above the goal, after one more round (NaN: not measured)."""
-    if goal is None or np.isnan(accuracy):
-        return streak
-    return streak + 1 if accuracy >= goal else 0
+@dataclass(frozen=True)
+class _Streak:
+    """Measurements in a row at or above the goal, and after which round they end the run."""
+
+    count: int = 0
+    ends: float = math.inf
+
+    def then(self, rounds: int, accuracy: float, run: RunSection) -> "_Streak":
+        """After one more round (NaN: not measured)."""
+        if run.stop_accuracy is None or np.isnan(accuracy) or self.count == _LASTING:
+            return self
+        count = self.count + 1 if accuracy >= run.stop_accuracy else 0
+        return _Streak(count, rounds + run.stop_after if count == _LASTING else math.inf)
 
 
-def _streak(folder: Path, scenario: Scenario, rounds: int) -> int:
-    """The streak after so many rounds of a log; it stands where it ended the run."""
-    streak = 0
+def _streak(folder: Path, scenario: Scenario, rounds: int) -> _Streak:
+    """The streak after so many rounds of a log."""
+    streak = _Streak()
     if rounds and scenario.run.stop_accuracy is not None:
-        for accuracy in read_run(folder).column("test_accuracy")[:rounds]:
-            streak = _next_streak(streak, accuracy, scenario.run.stop_accuracy)
-            if streak == _LASTING:
-                break
+        for t, accuracy in enumerate(read_run(folder).column("test_accuracy")[:rounds]):
+            streak = streak.then(t + 1, accuracy, scenario.run)
     return streak
 
 
@@ -217,7 +225,9 @@ def _packed(folder: Path, scenario: Scenario) -> RunLog:
             "checkpoint it would go on from; choose another folder, or pack with --resumable"
         )
     there, here = scenario_from(log.manifest["scenario"]).run, scenario.run
-    ends_here = log.rounds == here.rounds or _streak(folder, scenario, log.rounds) == _LASTING
+    ends_here = (
+        log.rounds == here.rounds or _streak(folder, scenario, log.rounds).ends <= log.rounds
+    )
     if there != here and not ends_here:
         raise InputError(
             f"out: {str(folder)!r} is a packed copy of a run that ended after {log.rounds} rounds, "
@@ -235,7 +245,7 @@ def _set_length(folder: RunFolder, scenario: Scenario) -> None:
     done = rounds_done(folder.path)
     beyond = done > here.rounds
     if not beyond and here.stop_accuracy is not None and done:
-        beyond = _streak(folder.path, scenario, done - 1) == _LASTING
+        beyond = _streak(folder.path, scenario, done - 1).ends <= done - 1
     why = "beyond the end" if beyond else None
     if not beyond and done and done % here.eval_every:
         # The last round is measured whether or not its turn has come.

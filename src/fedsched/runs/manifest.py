@@ -43,7 +43,11 @@ MANIFEST, ROUNDS, MODEL = "manifest.json", "rounds.arrows", "model.npz"
 PACKED = "packed_finished"  # in the manifest of a packed copy: whether its run had come to its end
 PACKED_ROUNDS = "packed_rounds"  # in that of a copy that can go on: the rounds that were packed
 PACKED_DIGEST = "packed_sha256"  # in that of any copy: the checksum of its log
-LENGTH_FIELDS = (("run", "rounds"), ("run", "stop_accuracy"))  # they say only when a run ends
+LENGTH_FIELDS = (
+    ("run", "rounds"),
+    ("run", "stop_accuracy"),
+    ("run", "stop_after"),
+)  # they say only when a run ends
 
 _PACKAGES = ("fedsched", "numpy", "torch", "pyarrow")
 

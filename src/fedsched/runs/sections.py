@@ -213,6 +213,7 @@ class RunSection:
     eval_every: int = 10
     checkpoint_every: int = 50
     stop_accuracy: float | None = None  # end once five measurements in a row are at or above it
+    stop_after: int = 0  # rounds to go on after that
 
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "checkpoint_every"):
@@ -220,4 +221,5 @@ class RunSection:
         if self.stop_accuracy is not None:
             about = "it is the share of test samples that are right"
             number_within("run.stop_accuracy", self.stop_accuracy, "(0, 1]", about)
+        whole_number("run.stop_after", self.stop_after, least=0)
         whole_number("run.seed", self.seed, least=0)
