@@ -32,9 +32,9 @@ SEEDS = (1, 2)
 COMPUTATIONS_S = (0.0, 0.1, 1.0)
 DRAWN_S = 0.1  # at which the picture and the report are made
 # Enough rounds for each to pass the target and show it: the more devices, the fewer rounds.
-UNIFORM = {1: 360, 2: 300, 3: 280, 5: 260, 10: 240, 20: 220}
-LYAPUNOV = {10: 360}
-AUTO_ROUNDS = 360
+UNIFORM = {1: 200, 2: 200, 3: 180, 5: 160, 10: 140, 20: 130}
+LYAPUNOV = {10: 260}
+AUTO_ROUNDS = 200
 
 
 @dataclass(frozen=True)

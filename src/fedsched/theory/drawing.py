@@ -179,15 +179,16 @@ def _plot_points(axis: Any, x: NDArray[np.float64], points: Sequence[Point]) -> 
         if label != "auto" and label not in uniform.values()
     }
     lines["auto"] = ("auto", colors[None], "-.")
-    for place, (name, (label, color, dash)) in enumerate(lines.items()):
+    for name, (label, color, dash) in lines.items():
         y = np.array([each.times[label] for each in points])
-        at = int(np.argmin(y))
-        if y[at] > 0.8 * _MOST_FACTOR:
+        inside = np.flatnonzero(y <= 0.9 * _MOST_FACTOR)
+        if not len(inside):
             continue  # off the picture
+        at = int(inside[0])
         axis.plot(x, y, color=color, linestyle=dash, linewidth=2.4 if name == "auto" else 1.3)
         auto, last = name == "auto", at == len(x) - 1
         axis.annotate(name, (x[at], y[at]),
-                      xytext=(-3 if last else 3, -14 if auto else 6 + 11 * (place % 2)),
+                      xytext=(-3 if last else 3, -14 if auto else 6),
                       textcoords="offset points", ha="right" if last else "left", color=color,
                       fontsize=8.5, fontweight="bold",
                       bbox={"color": "white", "pad": 0.5, "alpha": 0.8})  # fmt: skip
