@@ -776,7 +776,7 @@ def test_a_run_goes_on_after_its_goal_for_as_long_as_is_asked(tmp_path):
 def test_an_impossible_goal_is_refused():
     with pytest.raises(InputError, match=r"run.stop_accuracy must lie in \(0, 1\], got 77.5"):
         scenario_from(table(run={"stop_accuracy": 77.5}))
-    with pytest.raises(InputError, match="run.stop_after must be a whole number of at least 0"):
+    with pytest.raises(InputError, match=r"run.stop_after must be a whole number of at least 0"):
         scenario_from(table(run={"stop_after": -1}))
 
 
