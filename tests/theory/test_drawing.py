@@ -38,7 +38,7 @@ def test_a_bound_that_says_nothing_at_the_runs_step_is_drawn_for_the_largest_all
             smoothness=3.0, noise_sq=1.0, divergence_sq=1.0, devices=20, steps=5
         ),
         intervals={}, least_probability=0.1, measured_round=np.array([0, 50]),
-        measured_gradient_sq=np.array([2.0, 0.1]),
+        measured_gradient_sq=np.array([2.0, 0.1]), realised_drift_gap=None,
     )  # fmt: skip
     figure = bound_figure(found)
     (bound,) = [name for name in labels(figure) if name.startswith("corrected")]
