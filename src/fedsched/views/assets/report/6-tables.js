@@ -51,7 +51,7 @@ function rivals(answers) {
   document.querySelector("#rivals thead tr").replaceChildren(...heads);
   const faced = (line, base) => {
     if (!line) return make("td", { class: "never" }, "not reached");
-    const own = [swatch(look(line.index)), ` ${spaced(nameOf(line.index))}, ${seconds(timeOf(line))} s`];
+    const own = [swatch(look(line.index)), ` ${spaced(nameOf(line.index))}, ${seconds(timeOf(line))}${THIN}s`];
     if (base === undefined || !answers.lines[base]) return make("td", {}, "–", make("span", { class: "who" }, ...own));
     const gain = sooner(base, line.index, answers.reached, state.c);
     const ratio = gain?.ratio ?? timeOf(answers.lines[base]) / timeOf(line);
