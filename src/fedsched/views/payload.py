@@ -29,6 +29,7 @@ Values = NDArray[np.float64]
 
 _DRAWN = 500  # points of a curve
 _POWER_POINTS = 120
+_STEPS = 1000  # of a run; where it has more, targets are answered to four decimals
 _DEVICE_BINS = 400
 
 
@@ -165,20 +166,34 @@ def _group(
 
 
 def _run(run: GoodRun, protocol: ArrivalProtocol) -> dict[str, Any]:
-    steps = reach_steps(run.accuracy, protocol)
+    steps = _to_four_decimals(reach_steps(run.accuracy, protocol))
     return {
         "name": run.name,
         "seed": int(run.log.manifest["scenario"]["run"]["seed"]),
         "rounds": run.log.rounds,
         "ended": _ended(run, steps),
         "steps": [
-            *(each.tolist() for each in (steps.rounds, steps.airtime_s, steps.value)),
+            steps.rounds.astype(np.int64).tolist(),
+            steps.airtime_s.tolist(),
+            steps.value.tolist(),
             walls_s(run.log, steps.rounds),
         ],
         "accuracy": _drawn(run.accuracy),
         "loss": _drawn(run.loss),
         "training": _drawn(run.training_loss),
     }
+
+
+def _to_four_decimals(steps: Curve) -> Curve:
+    """Of very many steps those that are the first at a target of four decimals, and the last."""
+    if len(steps.value) <= _STEPS:
+        return steps
+    # On both sides of what rounding may do to a level that is such a target.
+    levels = [np.floor(1e4 * steps.value + edge) for edge in (0.0, 1e-6)]
+    first = [np.diff(each, prepend=-1.0) > 0.0 for each in levels]
+    kept = first[0] | first[1]
+    kept[-1] = True
+    return steps.at(kept)
 
 
 def _ended(run: GoodRun, steps: Curve) -> str:
