@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
     sys.platform != "linux" or not shutil.which("cc"), reason="a library in C is preloaded"
 )
 def test_no_death_and_no_error_loses_a_bit():
-    share = ("--every", "17", "--kills", "5", "--sweeps", "0")
+    share = ("--every", "29", "--kills", "5", "--sweeps", "0", "--deployments", "0")
     ended = subprocess.run(
         [sys.executable, "-m", "tests.chaos.chaos", *share],
         cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
