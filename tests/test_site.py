@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 MOST_WORDS = 1_500
-LONG = {"auto", "flower"}  # still to be shortened
+LONG = {"auto"}  # still to be shortened
 REFERENCE = {"scenarios"}  # as long as it must be
 
 

@@ -30,7 +30,7 @@ _STEPS = 40  # of the fixed point; each lowers the time
 _HALVINGS = 60  # of the price that keeps Q within its bound
 # The wider the sums, the shorter the rounds and the lower the accuracy after so many of them: see
 # docs/flower.md for what was measured.
-MOST_WEIGHT = 1.5  # that the weights of a round add up to
+MOST_WEIGHT = 1.35  # that the weights of a round add up to
 SURE = 0.7  # of the nodes: the fastest, who always take part
 
 
@@ -49,8 +49,8 @@ class Paced(AbstractPolicy):
     slowest node on that always takes part.
 
     The weights 1/(N q) of a cohort add up to at most Q, when all take part, and to at least the
-    share of nodes that always do. So Q is at most 1.5, by a lower lambda, and the fastest 0.7 of
-    the nodes have q = 1: the weights of *every* round add up to between 0.7 and 1.5.
+    share of nodes that always do. So Q is at most 1.35, by a lower lambda, and the fastest 0.7 of
+    the nodes have q = 1: the weights of *every* round add up to between 0.7 and 1.35.
 
     Attributes:
         bits: of an update; what it observes are rates in bit/s.
