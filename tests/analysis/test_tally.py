@@ -69,4 +69,5 @@ def test_a_schedule_in_which_nobody_is_reachable_has_finite_figures():
     nobody = one_round(0, [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [], [])
     figures = tallied([nobody]).summary().as_dict()
     assert figures.pop("mean_inverse_probability") is None
+    assert figures.pop("lost_share") is None
     assert all(np.isfinite(value) for value in figures.values())

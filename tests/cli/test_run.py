@@ -155,7 +155,9 @@ def test_running_it_again_shows_the_same_and_trains_nothing(fedsched, scenario, 
     first = fedsched("run", scenario, "--out", "there", "--workers", 1)
     model = tmp_path / "there" / "model.npz"
     before = model.stat().st_mtime_ns
-    assert fedsched("run", scenario, "--out", "there", "--workers", 1) == first
+    again = fedsched("run", scenario, "--out", "there", "--workers", 1)
+    assert again[0] == first[0] == 0
+    assert again[1].splitlines()[:-1] == first[1].splitlines()[:-1]  # the same table
     assert model.stat().st_mtime_ns == before
 
 
@@ -371,14 +373,16 @@ def test_a_sweep_names_what_was_swept_and_what_was_finished_already(fedsched, sc
     for folder in (tmp_path / "runs").iterdir():
         assert folder.name in out
     _, out, _ = fedsched("run", scenario, "--out", tmp_path / "runs")
-    assert out.endswith("runs; 2 were finished already and were passed over\n")
+    place = tmp_path / "runs"
+    assert out.endswith(f"all 2 runs in {place} were finished already, and nothing was done\n")
 
 
 @pytest.mark.slow
 def test_a_finished_run_says_that_nothing_was_done_and_a_longer_one_does_not(fedsched, scenario):
-    done = "; the run was finished already, and nothing was done"
-    assert not fedsched("run", scenario, "--out", "a")[1].endswith(f"{done}\n")
-    assert fedsched("run", scenario, "--out", "a")[1].endswith(f"wrote a{done}\n")
+    done = "the run in a was finished already, and nothing was done\n"
+    assert fedsched("run", scenario, "--out", "a")[1].endswith("\nwrote a\n")
+    again = fedsched("run", scenario, "--out", "a")[1]
+    assert again.endswith(done) and "wrote" not in again
     longer = ["run", scenario, "--out", "a", "--set", "run.rounds=8"]
     assert done not in fedsched(*longer)[1]
 

@@ -141,7 +141,7 @@ def test_runs_with_other_times_of_their_own_are_other_configurations(folder, tmp
     other = run(scenario(computation_s=[2.0] * DEVICES), tmp_path)
     groups = group_runs([read_run(folder), other])
     labels = [group.label.partition("#")[0] for group in groups]
-    assert labels == ["uniform computation_s=0.0-3.5", "uniform computation_s=2.0-2.0"]
+    assert labels == ["uniform computation_s=0-3.5", "uniform computation_s=2-2"]
 
 
 def test_times_are_counted_against_the_devices():

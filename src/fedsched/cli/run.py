@@ -108,7 +108,8 @@ def command(
         _print(scenario, rows, {} if here else _labels(logs))
         counted = "" if here else f"{len(rows)} of {len(jobs)} runs to "
         as_before = sum(rounds_done(job.folder) == ended.get(job.name) for job in jobs)
-        click.echo(f"wrote {counted}{place}{_passed_over(as_before, len(jobs))}")
+        written = "" if as_before == len(jobs) else f"wrote {counted}{place}; "
+        click.echo(f"{written}{_passed_over(as_before, len(jobs), place)}".removesuffix("; "))
     end_with(failed)
 
 
@@ -116,13 +117,15 @@ def _has_ended(job: Job) -> bool:
     return (job.folder / MODEL).is_file()
 
 
-def _passed_over(as_before: int, jobs: int) -> str:
+def _passed_over(as_before: int, jobs: int, place: Path) -> str:
     """What a command says that had nothing to do, or less than it seems."""
     if not as_before:
         return ""
     if jobs == 1:
-        return "; the run was finished already, and nothing was done"
-    return f"; {as_before} were finished already and were passed over"
+        return f"the run in {place} was finished already, and nothing was done"
+    if as_before == jobs:
+        return f"all {jobs} runs in {place} were finished already, and nothing was done"
+    return f"{as_before} were finished already and were passed over"
 
 
 def _remark_others(place: Path) -> None:
