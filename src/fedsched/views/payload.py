@@ -7,6 +7,7 @@ answered in the browser from ``reach_steps``, which keep every digit; only what 
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -193,7 +194,10 @@ def _to_four_decimals(steps: Curve) -> Curve:
     first = [np.diff(each, prepend=-1.0) > 0.0 for each in levels]
     kept = first[0] | first[1]
     kept[-1] = True
-    return steps.at(kept)
+    few = steps.at(kept)
+    # Ten digits of a second, and levels of six decimals, none of them too high.
+    airtime_s = np.array([float(f"{each:.10g}") for each in few.airtime_s])
+    return replace(few, airtime_s=airtime_s, value=np.floor(1e6 * few.value + 1e-3) / 1e6)
 
 
 def _ended(run: GoodRun, steps: Curve) -> str:
