@@ -135,7 +135,8 @@ def warm(place):
     from fedsched.learning import cifar10
 
     cifar10.RECORDS, cifar10.MD5 = RECORDS, CHECKSUMS
-    demo.DRAWS, demo.SEEDS, demo._ROUNDS = (1,), (1,), dict.fromkeys(demo._ROUNDS, 4)
+    demo.UNIFORM, demo.LYAPUNOV, demo.AUTO_ROUNDS = {1: 4}, {}, 4
+    demo.SEEDS, demo.COMPUTATIONS_S = (1,), (demo.DRAWN_S,)
     before = Path.cwd()
     for command in COMMANDS:
         shutil.rmtree(place, ignore_errors=True)

@@ -323,6 +323,7 @@ def test_every_picture_and_every_table_can_be_saved(browser, page, tmp_path):
     kinds = [kind for _, kind in names]
     assert [kinds.count(each) for each in ("png", "svg", "csv")] == [6, 6, 10]
     for place, (title, kind) in enumerate(names):
+        time.sleep(0.2)  # the browser takes ten files a second from a page, and drops the others
         browser.run("document.querySelectorAll('[data-save]')[arguments[0]].click()", place)
         name = f"{re.sub('[^a-z0-9]+', '-', title.lower())}.{kind}"
         content = saved(tmp_path, name)
