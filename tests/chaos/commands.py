@@ -106,10 +106,19 @@ def half(scenario, out):
 
 
 def flower(folder, rounds):
-    """Rounds of a server of Flower, whose nodes live in this process."""
+    """Rounds of a server of Flower, whose nodes live in this process; its exit code.
+
+    A server app is a script: it ends with the error of the file system, which must name the file.
+    """
     from tests.flower.loopback import Loopback, run
 
-    run(Loopback(4), Path(folder), int(rounds), "lyapunov")
+    try:
+        run(Loopback(4), Path(folder), int(rounds), "lyapunov")
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return 2
+    return 0
 
 
 def give(words):
@@ -117,8 +126,7 @@ def give(words):
     from fedsched.cli import main
 
     if words[0] in ("half", "flower"):
-        (half if words[0] == "half" else flower)(*words[1:])
-        return 0
+        return (half if words[0] == "half" else flower)(*words[1:]) or 0
     sys.argv = ["fedsched", *words, *(["--workers", "1"] if words[0] in IN_THIS_PROCESS else [])]
     try:
         main()
