@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 from rich.cells import cell_len
@@ -41,6 +41,7 @@ T = TypeVar("T")
 _UNBOUNDED = 10_000  # columns of a console that is no terminal: nothing is folded
 _FRAME = 3  # columns of the terminal beside the letters of a column: two margins and a rule
 _TEXT = 24  # a cell with more letters is a text to be read, not a number or a name
+_NUMERIC = frozenset("0123456789.+-")  # what a number begins with, or what stands for none
 _SPEAK_S = 60.0  # between lines of progress where there is no terminal to draw a bar on
 
 
@@ -63,9 +64,11 @@ def print_json(value: Any) -> None:
 def print_table(
     title: str, header: list[str], rows: Iterable[list[str]], *, markdown: bool = False
 ) -> None:
-    """A table on standard output; the first column is left-aligned, numbers to the right."""
+    """A table on standard output; names are left-aligned, numbers to the right."""
+    rows = list(rows)
+    sides = [_side(place, rows) for place in range(len(header))]
     if markdown:
-        ruler = [":--", *["--:"] * (len(header) - 1)]
+        ruler = [":--" if side == "left" else "--:" for side in sides]
         lines = [f"| {' | '.join(row)} |" for row in (header, ruler, *rows)]
         click.echo("\n".join([f"**{title}**", "", *lines, ""]))
         return
@@ -78,12 +81,17 @@ def print_table(
         table = Table(title=above, title_justify="left", title_style="bold")
         widths = column_widths([_texts(header, body, place) for place in columns], width)
         for place, letters in zip(columns, widths, strict=True):
-            justify: Any = "left" if place == 0 else "right"
-            table.add_column(header[place], justify=justify, overflow="fold", width=letters)
+            table.add_column(header[place], justify=sides[place], overflow="fold", width=letters)
         for row in body:
             table.add_row(*(row[place] for place in columns))
         # Brackets and colons in names are letters, not the marks of a style or a picture.
         console(width=width, markup=False, emoji=False).print(table)
+
+
+def _side(place: int, rows: Sequence[Sequence[str]]) -> Literal["left", "right"]:
+    """Where the cells of a column begin: a column is of numbers if one of its cells is."""
+    numbers = any(row[place][:1] in _NUMERIC for row in rows)
+    return "right" if place and numbers else "left"
 
 
 def columns_that_fit(
