@@ -20,7 +20,7 @@ function compact(value) {
 const percent = (share) => `${compact(Number((100 * share).toPrecision(3)))}${THIN}%`;
 function bits(count) {
   const [unit, name] = [[1e9, "Gbit"], [1e6, "Mbit"], [1e3, "kbit"]].find(([size]) => count >= size) ?? [1, "bit"];
-  return `${(count / unit).toPrecision(3)} ${name}`;
+  return `${(count / unit).toPrecision(3)}${THIN}${name}`;
 }
 const spaced = (label) => label.replace(/=/g, `${THIN}=${THIN}`);
 

@@ -29,8 +29,23 @@ function clipped(id, { left, right, top, bottom }) {
   return [mask, draw("g", { "clip-path": `url(#clip-${id})` })];
 }
 
+/** Where the name of a line across hides the least of the curves: above or below it, on the left or further right. */
+function clearest(name, at, { plan, frame, x, y }) {
+  const wide = LETTER * name.length, found = [];
+  for (const begin of [0, 0.25, 0.5, 0.75, 1].map((share) => frame.left + 5 + share * (frame.right - frame.left - wide - 10))) for (const [low, base] of [[at - 17, at - 6], [at + 4, at + 15]]) {
+    if (low < frame.top - 8 || low + 13 > frame.bottom) continue;
+    let hidden = 0;
+    for (const each of plan.series) for (let px = begin; px <= begin + wide; px += 4) {
+      const value = interpolate(each.xs, each.ys, x.back(px)), py = value === null ? NaN : y.at(value);
+      if (py > low - 2 && py < low + 15) hidden++;
+    }
+    found.push({ hidden, place: { x: begin, y: base } });
+  }
+  return found.length ? found.reduce((best, each) => each.hidden < best.hidden ? each : best).place : { x: frame.left + 5, y: at - 6 };
+}
+
 /**
- * plan: { about, empty, x: {kind, domain, name}, y: {kind, domain, name}, series: [{k, name, colour, dash, marker, xs, ys, seeds, width}],
+ * plan: { about, of, empty, x: {kind, domain, name}, y: {kind, domain, name}, series: [{k, name, colour, dash, marker, xs, ys, seeds, width}],
  * broad: [{colour, xs, ys}], rules: [{x | y, name}], dots: [{x, y, colour, ring}], tipX(x), tipY(y), whole, keepOrder }
  */
 function drawChart(id, plan) {
@@ -73,7 +88,7 @@ function drawChart(id, plan) {
     if (!Number.isFinite(at) || !inside) continue;
     picture.append(draw("line", { class: "rule", ...(across ? { x1: frame.left, x2: frame.right, y1: at, y2: at } : { x1: at, x2: at, y1: frame.top, y2: frame.bottom }) }));
     const end = !across && at > (frame.left + frame.right) / 2;
-    const place = across ? { x: frame.left + 5, y: at - 6 } : { x: at + (end ? -6 : 6), y: frame.top + 8, "text-anchor": end ? "end" : "start" };
+    const place = across ? clearest(each.name, at, chart) : { x: at + (end ? -6 : 6), y: frame.top + 8, "text-anchor": end ? "end" : "start" };
     picture.append(draw("text", { class: "rule-name", ...place }, each.name));
   }
   for (const each of plan.dots ?? []) {
@@ -89,21 +104,24 @@ function drawChart(id, plan) {
   box.append(picture);
 }
 
-const ROW = 46, ROW_NAME = 17;
+const ROW = 46, ROW_NAME = 17, LETTER = 6.8; // pixels: of a row, of its name, of a letter at most
 /** A row for each series, on a scale of its own: shapes are compared, and ``note`` says how high it goes. */
 function drawRows(id, plan) {
-  byId(id).style.height = plan.empty ? "" : `${plan.series.length * ROW + 44}px`;
+  // Where a name and its note do not fit beside each other, the note has a line of its own.
+  const room = byId(id).clientWidth - 12, needed = ({ name, note }) => 44 + LETTER * (spaced(name).length + note.length);
+  const more = plan.series.some((each) => needed(each) > room) ? 15 : 0, tall = ROW + more;
+  byId(id).style.height = plan.empty ? "" : `${plan.series.length * tall + 44}px`;
   const chart = chartOf(id, plan);
   if (plan.empty) return;
   const { box } = chart, width = box.clientWidth, height = box.clientHeight;
-  const frame = { left: 1, right: width - 12, top: 2, bottom: plan.series.length * ROW + 2 };
+  const frame = { left: 1, right: width - 12, top: 2, bottom: plan.series.length * tall + 2 };
   const x = scaleOf("linear", chart.zoom?.[0] ?? plan.x.domain, frame.left, frame.right);
   Object.assign(chart, { x, y: null, frame });
   const picture = draw("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
   const [mask, inner] = clipped(id, frame);
   plan.series.forEach((each, row) => {
-    const bottom = frame.top + (row + 1) * ROW - 4, most = Math.max(...each.ys) || 1;
-    const y = scaleOf("linear", [0, most], bottom, bottom - ROW + ROW_NAME + 5), outline = [[], []];
+    const bottom = frame.top + (row + 1) * tall - 4, most = Math.max(...each.ys) || 1;
+    const y = scaleOf("linear", [0, most], bottom, bottom - tall + more + ROW_NAME + 5), outline = [[], []];
     each.xs.forEach((at, k) => {
       const half = (k ? at - each.xs[k - 1] : (each.xs[1] ?? at + 1) - at) / 2;
       outline[0].push(at - half, at - half, at + half, at + half);
@@ -113,15 +131,17 @@ function drawRows(id, plan) {
     area.style.fill = area.style.stroke = each.colour;
     inner.append(area);
     picture.append(draw("line", { class: "gridline", x1: frame.left, x2: frame.right, y1: bottom, y2: bottom }));
-    const sample = draw("g", { transform: `translate(0 ${bottom - ROW + 14})` });
+    const sample = draw("g", { transform: `translate(0 ${bottom - tall + 14})` });
     sample.append(...lineSample(each, 0));
-    picture.append(sample, draw("text", { class: "row", x: 34, y: bottom - ROW + 18 }, spaced(each.name)));
-    picture.append(draw("text", { class: "name", x: frame.right, y: bottom - ROW + 18, "text-anchor": "end" }, each.note));
+    picture.append(sample, draw("text", { class: "row", x: 34, y: bottom - tall + 18 }, spaced(each.name)));
+    picture.append(draw("text", { class: "name", x: frame.right, y: bottom - tall + 18 + more, "text-anchor": "end" }, each.note));
   });
   axisBelow(picture, x, frame, plan, width);
   chart.cursor = draw("g");
   picture.append(mask, inner, chart.cursor);
   box.append(picture);
+  for (const name of picture.querySelectorAll(".row")) // a name that is wider than the picture is pressed together
+    if (name.getComputedTextLength() > frame.right - 34) for (const [key, value] of [["textLength", frame.right - 34], ["lengthAdjust", "spacingAndGlyphs"]]) name.setAttribute(key, value);
 }
 
 /* ---- pointing and zooming ---- */

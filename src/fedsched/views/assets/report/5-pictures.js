@@ -80,10 +80,10 @@ function drawPower() {
   const up = extent(averages, positive), budget = group.budget_w;
   const about = `running average of transmit power of ${names.length} device groups over rounds, ${group.label}`;
   const ramp = make("span", { class: "ramp" });
-  byId("power-ramp").replaceChildren(...(names.length > 1 ? [names[0], ramp, names[names.length - 1]] : names), names.length ? ". Power times probability, averaged from the first round on." : "");
+  byId("power-ramp").replaceChildren(`${spaced(nameOf(state.power))}: `, ...(names.length > 1 ? [names[0], ramp, names[names.length - 1]] : names), names.length ? ". Power times probability, averaged from the first round on." : "");
   if (!up) return drawChart("power", { about, series: [], empty: names.length ? "No power was spent." : "Nobody knows the powers: the link is described by its rates alone." });
   drawChart("power", {
-    about, series, keepOrder: true,
+    about, series, keepOrder: true, of: nameOf(state.power),
     x: { kind: "log", domain: [1, Math.max(2, rounds[rounds.length - 1])], name: "round" },
     y: { kind: "log", domain: [Math.min(up[0], budget || up[0]) * 0.7, Math.max(up[1], budget || up[1]) * 1.4], name: "average power so far (W)" },
     rules: budget ? [{ y: budget, name: `budget ${compact(budget)} W` }] : [],

@@ -91,7 +91,7 @@ const COLUMNS = [
   { key: "wall_s_per_round", head: "On the wall, a round", there: (group) => group.wall_s_per_round !== null, cell: ({ group }) => group.wall_s_per_round === null ? never("wall_s_per_round")
     : cell("wall_s_per_round", group.wall_s_per_round, [`${seconds(group.wall_s_per_round)} s`, group.exchange_s_per_round === null ? "" : make("small", {}, ` ${seconds(group.exchange_s_per_round)} s exchange`)]) },
   { key: "airtime_s_per_round", head: "Airtime a round", cell: ({ group }) => cell("airtime_s_per_round", group.airtime_s_per_round,
-    [`${group.airtime_s_per_round.toPrecision(3)} s`, group.feedback_s_per_round ? make("small", {}, ` ${(1000 * group.feedback_s_per_round).toPrecision(2)} ms reports`) : ""]) },
+    [`${group.airtime_s_per_round.toPrecision(3)}${THIN}s`, group.feedback_s_per_round ? make("small", {}, ` ${(1000 * group.feedback_s_per_round).toPrecision(2)} ms reports`) : ""]) },
   { key: "upload_bits", head: "An upload", title: "ω is what compression adds to the second moment of an update", there: (group) => group.omega !== null,
     cell: ({ group }) => cell("upload_bits", group.upload_bits, group.upload_bits === null ? "–" : [bits(group.upload_bits), group.omega === null ? "" : make("small", { "data-omega": group.omega }, ` ω\u202f${group.omega.toPrecision(2)}`)]) },
   { key: "devices_per_round", head: "Devices a round", cell: ({ group }) => cell("devices_per_round", group.devices_per_round, group.devices_per_round.toFixed(2)) },

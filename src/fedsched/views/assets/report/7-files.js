@@ -45,7 +45,8 @@ function pictureFile(chart, title) {
   copy.setAttribute("height", tall + 34);
   copy.setAttribute("xmlns", SVG);
   copy.prepend(draw("title", {}, title), draw("rect", { x: -10, y: -24, width: width + 20, height: tall + 34, fill: "white" }),
-    draw("text", { x: 0, y: -8, "font-size": 13, "font-weight": 600, "font-family": "sans-serif", fill: "black" }, title));
+    draw("text", { x: 0, y: -8, "font-size": 13, "font-weight": 600, "font-family": "sans-serif", fill: "black" }, title),
+    draw("text", { x: width, y: -8, "font-size": 12, "font-family": "sans-serif", fill: "black", "text-anchor": "end" }, spaced(chart.plan.of ?? "")));
   return { text: new XMLSerializer().serializeToString(copy), width: width + 20, height: tall + 34 };
 }
 function save(name, content, type) {
