@@ -12,6 +12,7 @@ __all__ = [
     "locked",
     "output_folder",
     "output_path",
+    "read_file",
     "refuse_link",
     "remove_leftovers",
 ]
@@ -57,6 +58,16 @@ def output_folder(field: str, path: str | Path) -> Path:
 def _check_named(field: str, path: str | Path) -> None:
     if not str(path):  # an unset variable of a shell; as a path it is the present folder
         raise InputError(f"{field} must name a place to write to, got ''; . is the present folder")
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a file of a run; what may never end, as a pipe or a device, is refused."""
+    if path.exists() and not path.is_file():
+        raise InputError(
+            f"{str(path)!r} is no file but a folder, a pipe or a device; remove it, and bring the "
+            "file back from a copy"
+        )
+    return path.read_bytes()
 
 
 @contextmanager

@@ -112,8 +112,8 @@ def _size(field: str, text: str, unit: str) -> Size:
         return units[unit]
     near = difflib.get_close_matches(unit.lower(), [each.lower() for each in units], n=1)
     meant = [each for each in units if [each.lower()] == near]
-    hint = f"did you mean {meant[0]!r}? " if meant else ""
+    hint = f"; did you mean {meant[0]!r}?" if meant else ""
     raise InputError(
-        f"{field}: {text!r} has the unit {unit!r}, which is not known here; {hint}"
+        f"{field}: {text!r} has the unit {unit!r}, which is not known here{hint} "
         f"(known: {', '.join(units)})"
     )

@@ -83,5 +83,5 @@ def test_a_strangers_scenario_is_checked_without_running_any_of_it(fedsched, tmp
     assert code == 0 and "training.model = theirs:Net" in err and "read it first" in out
     assert not marker.exists() and "theirs" not in sys.modules
     code, out, _ = fedsched("run", "s.toml", "--check")
-    assert code == 0 and "it is sound, brings no code of its own, and makes 1 run(s)" in out
+    assert code == 0 and "it is sound, brings no code of its own, and makes 1 run" in out
     assert not (tmp_path / "r").exists()

@@ -1,5 +1,6 @@
 """What a user reads when a file of a run is damaged: the file, and what to do."""
 
+import os
 import shutil
 
 import pytest
@@ -49,3 +50,14 @@ def test_damage_is_a_sentence_with_the_file_and_the_remedy(
     assert "Traceback" not in err
     assert not (tmp_path / "page.html").exists()
     assert not (tmp_path / "small").exists()
+
+
+@pytest.mark.parametrize("name", [MANIFEST, ROUNDS])
+def test_what_never_ends_is_not_read(fedsched, finished, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(finished, "run")
+    (tmp_path / "run" / name).unlink()
+    os.mkfifo(tmp_path / "run" / name)
+    code, _, err = fedsched("times", "run", "--targets", "0.1")
+    assert code == 2
+    assert f"{name}' is no file but a folder, a pipe or a device" in err

@@ -45,6 +45,13 @@ def test_nothing_is_written_over(fedsched, tmp_path):
     assert not (tmp_path / "scenario.toml").exists()
 
 
+def test_what_a_killed_command_left_is_no_obstacle(fedsched, tmp_path):
+    for _ in range(2):
+        assert fedsched("init", "lte", "--fleet", "--out", tmp_path)[0] == 0
+        (tmp_path / "scenario.toml").unlink()
+    assert fedsched("init", "wifi-6", "--fleet", "--out", tmp_path)[0] == 2  # another fleet
+
+
 def test_an_unknown_preset_is_a_sentence(fedsched, tmp_path):
     code, _, err = fedsched("init", "wlan", "--out", tmp_path / "new")
     assert code == 2

@@ -53,6 +53,22 @@ def test_a_mistyped_command_is_guessed(fedsched, typed, meant):
     assert f"unknown command '{typed}'; did you mean '{meant}'? known are demo, run" in err
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("--eval-evry", ". Did you mean --set run.eval_every=VALUE?"),
+        ("--learning-rate", ". Did you mean --set training.learning_rate=VALUE?"),
+        ("--rouds", "'--rounds'"),  # an option comes first
+        ("--frobnicate", "No such option '--frobnicate'."),
+    ],
+)
+def test_a_mistyped_option_may_be_a_field_of_the_scenario(fedsched, typed, said):
+    code, _, err = fedsched("schedule", typed, 1)
+    assert code == 2
+    assert said in err
+    assert "--set" not in fedsched("times", typed, 1)[2]  # which has no --set
+
+
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_the_version_is_the_packages(fedsched, option):
     code, out, _ = fedsched(option)

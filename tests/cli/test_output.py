@@ -73,7 +73,7 @@ def test_parts_of_a_table_hold_every_column_once_and_fit():
 def test_without_a_terminal_a_line_is_said_every_minute(capsys, monkeypatch, tmp_path):
     now_s = iter([0.0, 1.0, 61.0, 61.0, 62.0, 200.0, 200.0])
     monkeypatch.setattr(output.time, "monotonic", lambda: next(now_s))
-    with live_progress("lyapunov, m = 3", tmp_path) as show:
+    with live_progress("lyapunov, m = 3", tmp_path, 9) as show:
         for number in (1, 2, 3, 4):
             show(SimpleNamespace(round=number, rounds=9, simulated_s=1.0, accuracy=0.5, devices=3))
     lines = capsys.readouterr().err.splitlines()
@@ -85,7 +85,7 @@ def test_without_a_terminal_a_line_is_said_every_minute(capsys, monkeypatch, tmp
 
 def test_whoever_interrupts_is_told_what_is_kept(capsys, tmp_path):
     (tmp_path / "checkpoint-000000150.npz").touch()
-    with pytest.raises(KeyboardInterrupt), live_progress("lyapunov", tmp_path):
+    with pytest.raises(KeyboardInterrupt), live_progress("lyapunov", tmp_path, 200):
         raise KeyboardInterrupt
     said = capsys.readouterr().err
     assert said == "stopped; 150 rounds are kept: give the same command to go on\n"
@@ -112,7 +112,7 @@ def test_a_terminal_is_shown_progress(capsys, monkeypatch, tmp_path):
     seen = capsys.readouterr()
     assert seen.out == ""
     assert "counting" in seen.err
-    with live_progress("lyapunov, m = 3", tmp_path) as show:
+    with live_progress("lyapunov, m = 3", tmp_path, 9) as show:
         for number, accuracy in ((1, None), (2, 0.5)):
             show(
                 SimpleNamespace(

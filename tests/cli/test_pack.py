@@ -51,7 +51,7 @@ def test_copies_below_the_runs_are_not_packed_in_their_place(tmp_path):
     write_grid(tmp_path, seeds=(1,), kinds={("uniform", 1): (0.1, 1.0)})
     for out in ("small", "small", "another"):
         said = pack(tmp_path, "--out", tmp_path / out)
-        assert "wrote 1 runs" in said.output
+        assert "wrote 1 run to" in said.output
     # Of two that are equally long the run itself is the one to copy.
     assert "left out: small/uniform-m1-seed1: it has the scenario and the seed of" in said.output
 

@@ -16,8 +16,8 @@ from fedsched.cli.terminal import clean, cleaned_output, console
 pty = pytest.importorskip("pty")
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b1A\u202ekcab"
-# What tables and bars themselves send: styles, and nothing else while no bar is drawn.
-STYLE = re.compile(r"\x1b\[[0-9;]*m")
+# What tables and bars themselves send: styles, and how a bar hides the cursor and is drawn anew.
+STYLE = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|2K|1A)|\r")
 
 
 def on_a_terminal(folder, *arguments, **environment):
@@ -48,7 +48,7 @@ def on_a_terminal(folder, *arguments, **environment):
 
 def left(sent):
     """Control characters of what was sent, but for ends of lines and styles."""
-    plain = STYLE.sub("", sent).replace("\r\n", "").replace("\n", "")
+    plain = STYLE.sub("", sent).replace("\n", "")
     return [letter for letter in plain if clean(letter) != letter]
 
 

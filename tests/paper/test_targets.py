@@ -174,6 +174,13 @@ def test_an_unknown_target_or_scale_is_refused_with_the_nearest_name():
         CliRunner().invoke(command, ["rounds", "--address", "auto"], catch_exceptions=False)
 
 
+@pytest.mark.parametrize("printed", ["fig5", "Fig. 5", "figure-5"])
+def test_what_the_paper_calls_a_figure_is_a_name_of_it(reproduced, printed):
+    arguments = [printed, "--scale", "smoke", "--out", str(reproduced), "--draw", "--json"]
+    done = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert set(json.loads(done.stdout)["pictures"]) == {"rounds"}
+
+
 def drawn(folder, *arguments):
     """What `reproduce rounds --draw` says."""
     arguments = ["rounds", "--scale", "smoke", "--out", str(folder), "--draw", *arguments]
@@ -187,7 +194,7 @@ def test_drawing_runs_nothing_and_takes_runs_as_they_stand(reproduced, tmp_path)
     some = run_name(TARGETS["rounds"].scenarios(SMOKE)[0])
     shutil.copytree(reproduced / "runs" / some, tmp_path / "runs" / some)
     (tmp_path / "runs" / some / "model.npz").unlink()  # not finished
-    assert "1 runs" in drawn(tmp_path)
+    assert "\n1 run, " in drawn(tmp_path)
     assert (tmp_path / "rounds" / "figure.png").is_file()
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [some]
 

@@ -49,6 +49,10 @@ class ArrivalProtocol(Protocol):
     def title(self) -> str:
         """The same for the title of a table."""
 
+    @property
+    def fewest(self) -> int:
+        """Measurements that a run must have for a target to be reached."""
+
     def levels(self, curve: Curve) -> Curve:
         """Places of a curve that rises, with the highest target that is reached at each."""
 
@@ -77,6 +81,11 @@ class InARow:
     def title(self) -> str:
         """The same for the title of a table."""
         return f"by {self.patience} measurement{'s in a row' if self.patience > 1 else ''}"
+
+    @property
+    def fewest(self) -> int:
+        """Measurements that a run must have for a target to be reached."""
+        return self.patience
 
     def levels(self, curve: Curve) -> Curve:
         """The least of each measurement and those that follow it."""
@@ -122,6 +131,11 @@ class RunningMean:
         """The same for the title of a table."""
         grid = f" every {self.every} rounds" if self.every > 1 else ""
         return f"by the {self.rounds:,}-round mean{grid}"
+
+    @property
+    def fewest(self) -> int:
+        """Measurements that a run must have for a target to be reached."""
+        return _FEWEST
 
     def levels(self, curve: Curve) -> Curve:
         """The mean of each measurement and those within the window before it."""

@@ -53,12 +53,31 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            raise _naming_field(error) from None
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0].lower(), _COMMANDS, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             ctx.fail(f"unknown command {args[0]!r}; {hint}known are {', '.join(_COMMANDS)}")
         return super().resolve_command(ctx, args)
+
+
+def _naming_field(error: click.NoSuchOption) -> click.UsageError:
+    """Of a command with --set, an option that it has not may be a field of the scenario."""
+    name = error.option_name.lstrip("-").replace("-", "_")
+    options = [] if error.ctx is None else [each.name or "" for each in error.ctx.command.params]
+    if "settings" not in options or difflib.get_close_matches(name, options, n=1, cutoff=0.8):
+        return error
+    from fedsched.runs.scenario_file import field_like
+
+    if (field := field_like(name)) is None:
+        return error
+    return click.UsageError(f"{error.message} Did you mean --set {field}=VALUE?", error.ctx)
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

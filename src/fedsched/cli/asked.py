@@ -5,13 +5,15 @@ from collections.abc import Sequence
 
 import click
 
+from fedsched.analysis.arrival import ACCURACY, ArrivalProtocol, Measure
 from fedsched.analysis.collect import collect_runs
+from fedsched.cli.output import counted
 from fedsched.errors import InputError
 from fedsched.quantities import parse_number
 from fedsched.runs.manifest import common_computation_s
 from fedsched.runs.runlog import RunLog
 
-__all__ = ["found_logs", "numbers_above_0", "own_computation_s"]
+__all__ = ["found_logs", "numbers_above_0", "own_computation_s", "remark_short"]
 
 
 def found_logs(runs: Sequence[str], *, slower: float = 1.0) -> list[RunLog]:
@@ -22,6 +24,20 @@ def found_logs(runs: Sequence[str], *, slower: float = 1.0) -> list[RunLog]:
     if not found.runs:
         raise InputError(f"runs: there is no run that can be read in {', '.join(runs)}")
     return [run.log for run in found.runs]
+
+
+def remark_short(
+    logs: Sequence[RunLog], protocol: ArrivalProtocol, measure: Measure = ACCURACY
+) -> None:
+    """Say which runs have too few measurements to reach anything, however well they learn."""
+    short = sum(not len(protocol.levels(measure.curve(log)).value) for log in logs)
+    if short:
+        click.echo(
+            f"{short} of {counted(len(logs), 'run')} cannot reach a target: fewer than "
+            f"{protocol.fewest} measurements count; measure more often (run.eval_every), or take "
+            "the first measurement at the target with --protocol row --patience 1",
+            err=True,
+        )
 
 
 def own_computation_s(logs: Sequence[RunLog]) -> float:

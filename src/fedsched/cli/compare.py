@@ -72,7 +72,7 @@ def command(
     one_of("scale", scale, SCALES)
     if target is None:
         target = SCALES[scale][2] if scenario is None else 0.9
-    number_within("target", target, "(0, 1]", "it is an accuracy")
+    number_within("target", target, "(0, 1]", "it is an accuracy, such as 0.8 or 80%")
     names = list(policy_names()) if policies is None else [n.strip() for n in policies.split(",")]
     if "policy.kind" in settings:
         raise InputError(

@@ -14,7 +14,7 @@ from fedsched.analysis.curves import curve_of
 from fedsched.analysis.speedup import speedup
 from fedsched.cli.budgets import ABOVE, mean_power
 from fedsched.cli.options import json_option, out_option, workers_option
-from fedsched.cli.output import print_json, print_table, run_all
+from fedsched.cli.output import counted, print_json, print_table, run_all
 from fedsched.files import output_folder
 from fedsched.runs.engines import Job
 from fedsched.runs.runlog import RunLog, read_run
@@ -203,7 +203,7 @@ def _best(logs: Logs, computation_s: float) -> dict[str, Any]:
         "auto_s": _mean(auto),
         "best_uniform_m": best,
         "best_uniform_s": None if best is None else arrived[best],
-        "edge": best in (min(UNIFORM), max(UNIFORM)),
+        "edge": best == max(UNIFORM),  # fewer than one device is no cohort
         "sooner": speedup(times[best], auto).ratio if known else None,  # type: ignore[index,arg-type]
     }
 
@@ -212,8 +212,8 @@ def _print(rows: list[dict[str, Any]], bests: list[dict[str, Any]]) -> None:
     times = [f"{each:g}" for each in COMPUTATIONS_S]
     budget_w = rows[0]["budgets"][0]["limit"]
     print_table(
-        f"digits, heterogeneous channels, {len(SEEDS)} seeds: simulated seconds to {TARGET}, by "
-        "computation time a round",
+        f"digits, heterogeneous channels, {counted(len(SEEDS), 'seed')}: simulated seconds to "
+        f"{TARGET}, by computation time a round",
         ["policy", "m", *[f"{each} s" for each in times], "airtime s/round", "devices/round",
          f"worst power W, of {budget_w:g}", "final accuracy"],
         [
@@ -235,11 +235,13 @@ def _print(rows: list[dict[str, Any]], bests: list[dict[str, Any]]) -> None:
     )
     for best in bests:
         if best["sooner"] is not None:
-            edge = ", on the edge of those tried" if best["edge"] else ""
+            edge = ", the largest that was tried" if best["edge"] else ""
+            sooner, ratio = best["sooner"] >= 1.0, max(best["sooner"], 1.0 / best["sooner"])
             click.echo(
-                f"best against best at {best['computation_s']:g} s: auto {best['auto_s']:.1f} s, "
-                f"uniform m={best['best_uniform_m']}{edge} {best['best_uniform_s']:.1f} s: "
-                f"{best['sooner']:.2f} times sooner"
+                f"best against best at {best['computation_s']:g} s a round: auto takes "
+                f"{best['auto_s']:.1f} s and uniform m={best['best_uniform_m']}{edge} takes "
+                f"{best['best_uniform_s']:.1f} s, so auto is {ratio:.2f} times "
+                f"{'sooner' if sooner else 'later'}"
             )
 
 

@@ -1,5 +1,7 @@
 """``fedsched init``: a scenario to begin with, written with what its numbers mean."""
 
+from pathlib import Path
+
 import click
 import numpy as np
 
@@ -72,8 +74,9 @@ def command(preset: str, fleet: bool, out: str, as_json: bool) -> None:
     files = {"scenario.toml": _scenario(found, out, fleet)}
     if fleet:
         files["fleet.csv"] = _fleet(found)
-    for name in files:
-        if (folder / name).exists():
+    for name, text in files.items():
+        # What a killed command has left is written again.
+        if (folder / name).exists() and not _holds(folder / name, text):
             raise InputError(
                 f"out: {str(folder / name)!r} is there already; name another folder, or remove it"
             )
@@ -86,6 +89,10 @@ def command(preset: str, fleet: bool, out: str, as_json: bool) -> None:
     for name in files:
         click.echo(f"wrote {folder / name}")
     click.echo(f"next: fedsched run {folder / 'scenario.toml'} --out {folder / 'run'}")
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes() == text.encode()
 
 
 def _scenario(preset: Preset, folder: str, fleet: bool) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar, final
 
 import click
 
-__all__ = ["Interrupt", "gentle_interrupt"]
+__all__ = ["Interrupt", "gentle_interrupt", "telling"]
 
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | None
@@ -59,6 +59,16 @@ def gentle_interrupt() -> Iterator[Interrupt]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def telling(what_is_kept: Callable[[], str]) -> Iterator[None]:
+    """Whoever interrupts the block learns what is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"stopped; {what_is_kept()}", err=True)
+        raise
 
 
 def _handled_by_default() -> dict[signal.Signals, Handler]:

@@ -15,13 +15,14 @@ from rich.cells import cell_len
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedsched.cli.interrupts import gentle_interrupt
+from fedsched.cli.interrupts import gentle_interrupt, telling
 from fedsched.cli.terminal import clean, console
 from fedsched.runs.checkpoint import rounds_done
 from fedsched.runs.engines import Job, Outcome, check_failures, run_jobs, shared_counts
 from fedsched.runs.manifest import MODEL
 
 __all__ = [
+    "counted",
     "end_with",
     "grid_progress",
     "live_progress",
@@ -49,10 +50,20 @@ def seconds(value: float) -> str:
     """Seconds as tables have them; of less than one two digits, as whole runs over 5G take.
 
     Example:
-        >>> seconds(1557.04), seconds(0.0412), seconds(0.0)
-        ('1557.0', '0.041', '0.0')
+        >>> seconds(1557.04), seconds(0.0412), seconds(0.4), seconds(0.0)
+        ('1557.0', '0.041', '0.40', '0.0')
     """
-    return f"{value:.2g}" if 0.0 < value < 0.95 else f"{value:.1f}"
+    return f"{value:#.2g}" if 0.0 < value < 0.95 else f"{value:.1f}"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things, in the plural but for one.
+
+    Example:
+        >>> counted(1, "run"), counted(3, "configuration")
+        ('1 run', '3 configurations')
+    """
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def print_json(value: Any) -> None:
@@ -153,14 +164,17 @@ def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
 
 
 @contextmanager
-def live_progress(label: str, folder: Path) -> "Iterator[Callable[[RunProgress], None]]":
+def live_progress(
+    label: str, folder: Path, rounds: int
+) -> "Iterator[Callable[[RunProgress], None]]":
     """A live line for one training run: round, simulated time, accuracy, devices, time left."""
     with (
         _bars() as (bars, say),
-        _telling_what_is_kept([folder]),
+        telling(_what_is_kept([folder])),
         gentle_interrupt() as interrupt,
     ):
-        task = bars.add_task(clean(label), total=None, state="starting")
+        done = rounds_done(folder)
+        task = bars.add_task(clean(label), completed=done, total=rounds, state="starting")
 
         def show(now: "RunProgress") -> None:
             accuracy = "-" if now.accuracy is None else f"{now.accuracy:.3f}"
@@ -182,17 +196,21 @@ def grid_progress(jobs: Sequence[Job], counts: Sequence[int] = ()) -> Iterator[N
     goes by ``counts``, the rounds of each job, where workers write them.
     """
     stop = threading.Event()
-    with _bars() as (bars, say), _telling_what_is_kept([job.folder for job in jobs]):
+    with _bars() as (bars, say), telling(_what_is_kept([job.folder for job in jobs])):
         task = bars.add_task("rounds", total=None, state="")
 
         def look() -> None:
-            while not stop.wait(0.5):
-                finished, done, total = _progress_of(jobs, counts)
-                label = f"{finished} of {len(jobs)} runs, rounds"
-                bars.update(task, completed=done, total=total, description=label)
-                say(f"{label} {done} of {total}")
+            finished, done, total = _progress_of(jobs, counts)
+            label = f"{finished} of {counted(len(jobs), 'run')}, rounds"
+            bars.update(task, completed=done, total=total, description=label)
+            say(f"{label} {done} of {total}")
 
-        threading.Thread(target=look, daemon=True).start()
+        def look_on() -> None:
+            while not stop.wait(0.5):
+                look()
+
+        look()
+        threading.Thread(target=look_on, daemon=True).start()
         try:
             yield
         finally:
@@ -262,12 +280,11 @@ def _bars() -> Iterator[tuple[Progress, Callable[[str], None]]]:
         yield bars, say
 
 
-@contextmanager
-def _telling_what_is_kept(folders: Sequence[Path]) -> Iterator[None]:
-    """Whoever interrupts learns that nothing is lost and how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
+def _what_is_kept(folders: Sequence[Path]) -> Callable[[], str]:
+    """What whoever interrupts learns: that nothing is lost, and how to go on."""
+
+    def sentence() -> str:
         kept = sum(map(rounds_done, folders))
-        click.echo(f"stopped; {kept} rounds are kept: give the same command to go on", err=True)
-        raise
+        return f"{kept} rounds are kept: give the same command to go on"
+
+    return sentence

@@ -6,8 +6,9 @@ from pathlib import Path
 import click
 
 from fedsched.analysis.collect import find_runs
+from fedsched.cli.interrupts import telling
 from fedsched.cli.options import json_option, out_option
-from fedsched.cli.output import print_json
+from fedsched.cli.output import counted, print_json, track
 from fedsched.errors import InputError
 from fedsched.files import output_folder
 from fedsched.runs.checkpoint import rounds_done
@@ -48,17 +49,25 @@ def command(runs: tuple[str, ...], out: str, resumable: bool, as_json: bool) -> 
     target = output_folder("out", out)
     for run in found.runs:
         _check_free(target / run.log.folder.name, run.log)
-    for run in found.runs:
-        pack_run(run.log.folder, target / run.log.folder.name, resumable=resumable)
+    all_runs, packed = counted(len(found.runs), "run"), 0
+    with telling(lambda: f"{packed} of {all_runs} are in {out}: give the same command to go on"):
+        for run in track(found.runs, total=len(found.runs), label="packing"):
+            pack_run(run.log.folder, target / run.log.folder.name, resumable=resumable)
+            packed += 1
     size = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
     if bare := sum(not run.log.verified for run in found.runs):
         why = "of an earlier version, or before their first checkpoint"
-        click.echo(f"not verified: {bare} runs without a checksum ({why})", err=True)
+        click.echo(f"not verified: {counted(bare, 'run')} without a checksum ({why})", err=True)
     if as_json:
         left_out = {each.name: each.reason for each in found.left_out}
         print_json({"out": out, "runs": sorted(names), "bytes": size, "left_out": left_out})
         return
-    click.echo(f"wrote {len(found.runs)} runs to {out}, {size / 1e6:.1f} MB there in all")
+    click.echo(f"wrote {all_runs} to {out}, {_size(size)} there in all")
+
+
+def _size(count: int) -> str:
+    """Bytes as people read them: two digits of a small folder, a tenth of a large one."""
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
 
 
 def _check_free(place: Path, log: RunLog) -> None:

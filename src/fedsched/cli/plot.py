@@ -8,9 +8,10 @@ import click
 from fedsched.analysis.arrival import arrival_protocol
 from fedsched.analysis.groups import Group, group_runs
 from fedsched.checks import one_of, positive_number, whole_number
-from fedsched.cli.asked import found_logs, numbers_above_0, own_computation_s
+from fedsched.cli.asked import found_logs, numbers_above_0, own_computation_s, remark_short
+from fedsched.cli.interrupts import telling
 from fedsched.cli.options import NUMBER, WHOLE, json_option, out_option, protocol_options
-from fedsched.cli.output import print_json
+from fedsched.cli.output import counted, print_json
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.files import atomic_path, output_path
 from fedsched.runs.runlog import RunLog
@@ -89,17 +90,19 @@ def command(
         until_s=until_s,
     )
     if chosen.of_targets:
+        remark_short([log for group in groups for log in group.logs], asked.protocol)
         check_reached(groups, asked)
-    _write(place, chosen, groups, asked)
+    with telling(lambda: f"{place} is as it was before"):
+        _write(place, chosen, groups, asked)
     seeds = sorted({len(group.logs) for group in groups})
     if as_json:
         about = {"out": str(place), "kind": kind, "computation_s": asked.computation_s}
         print_json({**about, "configurations": [g.label for g in groups], "seeds": seeds})
         return
-    counted = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    of = "" if len(seeds) == 1 else f"{seeds[0]} to "
     click.echo(
-        f"{place}: {chosen.about}; {len(groups)} configurations of {counted} seeds, computation "
-        f"{asked.computation_s:g} s a round"
+        f"wrote {place}: {chosen.about}; {counted(len(groups), 'configuration')} of "
+        f"{of}{counted(seeds[-1], 'seed')}, computation {asked.computation_s:g} s a round"
     )
 
 

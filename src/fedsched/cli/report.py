@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 
 from fedsched.analysis.arrival import arrival_protocol
+from fedsched.cli.interrupts import telling
 from fedsched.cli.options import NUMBER, json_option, out_option, protocol_options
-from fedsched.cli.output import print_json
+from fedsched.cli.output import counted, print_json
 from fedsched.views.report import write_report
 
 __all__ = ["command"]
@@ -42,7 +43,8 @@ def command(
     """
     chosen = arrival_protocol(protocol, patience=patience, every=every)
     again = " anew" if Path(out).exists() else ""
-    report = write_report(runs, out, target=target, protocol=chosen, title=title, slower=slower)
+    with telling(lambda: f"{out} is as it was before"):
+        report = write_report(runs, out, target=target, protocol=chosen, title=title, slower=slower)
     for each in report.left_out:
         click.echo(f"left out: {each.name}: {each.reason}", err=True)
     if as_json:
@@ -52,8 +54,7 @@ def command(
              "configurations": report.configurations, "left_out": left_out}
         )  # fmt: skip
         return
-    counted = f"{report.runs} run{'s' if report.runs != 1 else ''}"
-    many = report.configurations != 1
     click.echo(
-        f"wrote {report.path}{again}: {counted}, {report.configurations} configuration{'s' * many}"
+        f"wrote {report.path}{again}: {counted(report.runs, 'run')}, "
+        f"{counted(report.configurations, 'configuration')}"
     )

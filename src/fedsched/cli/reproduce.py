@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,11 +14,11 @@ from fedsched.analysis.curves import curve_of
 from fedsched.analysis.groups import group_runs
 from fedsched.checks import number_within
 from fedsched.cli.options import NUMBER, engine_options, json_option, out_option, workers_option
-from fedsched.cli.output import print_json, run_all, track
+from fedsched.cli.output import counted, print_json, run_all, track
 from fedsched.errors import InputError, UnknownNameError, require
 from fedsched.files import atomic_path, output_folder
 from fedsched.paper.scales import SCALES, Scale, make_scale
-from fedsched.paper.targets import TARGETS, Product
+from fedsched.paper.targets import PRINTED, TARGETS, Product
 from fedsched.runs.engines import Job, check_engine
 from fedsched.runs.manifest import MANIFEST
 from fedsched.runs.runlog import RunLog, read_run
@@ -56,12 +57,14 @@ def command(
 
     \b
     TARGET is one of time-to-target, table-heterogeneous, table-homogeneous, convergence,
-    data-heterogeneity, rounds, homogeneous, effect-of-v, device-statistics, or all.
+    data-heterogeneity, rounds, homogeneous, effect-of-v, device-statistics, or all;
+    or what the paper calls it: fig2 to fig8, table1, table2.
     Runs are shared between targets and never done twice.
     """  # noqa: D301 - Click's mark that keeps lines
     check_engine(engine, address)
+    target = PRINTED.get(re.sub(r"[ ._-]|ure", "", target.lower()), target)
     if target != "all" and target not in TARGETS:
-        raise UnknownNameError("target", target, (*TARGETS, "all"))
+        raise UnknownNameError("target", target, (*TARGETS, *PRINTED, "all"))
     size = make_scale(scale, dataset)
     if seeds is not None:
         size = dataclasses.replace(size, seeds=_seeds(seeds))
@@ -101,7 +104,7 @@ def command(
     if as_json:
         print_json({"out": out, "runs": len(logs), "pictures": pictures, "seconds": seconds})
         return
-    click.echo(f"{len(logs)} runs, {seconds:.0f} s, in {folder}")
+    click.echo(f"{counted(len(logs), 'run')}, {seconds:.0f} s, in {folder}")
 
 
 def _jobs(scenarios: Sequence[Scenario], folder: Path) -> list[Job]:
@@ -140,7 +143,7 @@ def _asking(size: Scale, accuracy: float) -> Scale:
 
     The paper's numbers are for its own targets and have no place beside these.
     """
-    number_within("target", accuracy, "(0, 1)", "it is a test accuracy")
+    number_within("target", accuracy, "(0, 1)", "it is a test accuracy, such as 0.8 or 80%")
     targets = dict.fromkeys(size.targets, accuracy)
     return dataclasses.replace(size, targets=targets, paper_beside=False)
 

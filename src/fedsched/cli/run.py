@@ -16,6 +16,7 @@ from fedsched.cli.options import (
     workers_option,
 )
 from fedsched.cli.output import (
+    counted,
     end_with,
     live_progress,
     print_json,
@@ -106,9 +107,9 @@ def command(
         print_json({"out": str(place), "runs": rows, "failed": failed})
     else:
         _print(scenario, rows, {} if here else _labels(logs))
-        counted = "" if here else f"{len(rows)} of {len(jobs)} runs to "
+        told = "" if here else f"{len(rows)} of {counted(len(jobs), 'run')} to "
         as_before = sum(rounds_done(job.folder) == ended.get(job.name) for job in jobs)
-        written = "" if as_before == len(jobs) else f"wrote {counted}{place}; "
+        written = "" if as_before == len(jobs) else f"wrote {told}{place}; "
         click.echo(f"{written}{_passed_over(as_before, len(jobs), place)}".removesuffix("; "))
     end_with(failed)
 
@@ -152,7 +153,8 @@ def _train(job: Job, workers: int) -> None:
     from fedsched.runs.experiment import run
 
     policy = job.scenario.policy
-    with live_progress(f"{policy.kind}, m = {policy.draws}", job.folder) as progress:
+    rounds = job.scenario.run.rounds
+    with live_progress(f"{policy.kind}, m = {policy.draws}", job.folder, rounds) as progress:
         run(
             job.scenario, job.folder, workers=workers, torch_device=job.device, progress=progress,
             tensorboard=job.tensorboard, training_of=job.training_of,
@@ -213,7 +215,7 @@ def _check(path: str, settings: Settings) -> None:
         click.echo("it names code, so no more can be checked without running that; read it first")
         return
     found, _ = _scenarios(path, settings)
-    click.echo(f"it is sound, brings no code of its own, and makes {len(found)} run(s)")
+    click.echo(f"it is sound, brings no code of its own, and makes {counted(len(found), 'run')}")
 
 
 def _name_code(named: Sequence[tuple[str, str]]) -> None:
@@ -240,6 +242,11 @@ def _row(job: Job, log: RunLog) -> dict[str, Any]:
     }
 
 
+def _loss(value: float) -> str:
+    """A loss; one of a training that came apart is no long row of digits."""
+    return f"{value:.4f}" if value < 1e4 else f"{value:.2e}"
+
+
 def _print(title: str, rows: list[dict[str, Any]], labels: Mapping[str, str]) -> None:
     """A row for each run: by what was swept and its folder, or by its policy."""
     header = ["run", "rounds", "airtime s", "clock s", "test accuracy", "best", "train loss"]
@@ -252,7 +259,7 @@ def _print(title: str, rows: list[dict[str, Any]], labels: Mapping[str, str]) ->
             seconds(row["clock_s"]),
             f"{row['final_accuracy']:.4f}",
             f"{row['best_accuracy']:.4f}",
-            "-" if row["training_loss"] is None else f"{row['training_loss']:.4f}",
+            "-" if (loss := row["training_loss"]) is None else _loss(loss),
             *([row["run"]] if labels else []),
         ]
         for row in rows

@@ -21,7 +21,7 @@ from fedsched.analysis.groups import Group, group_runs
 from fedsched.analysis.speedup import Speedup
 from fedsched.analysis.times import Row, times_to_targets
 from fedsched.checks import positive_number
-from fedsched.cli.asked import found_logs, numbers_above_0, own_computation_s
+from fedsched.cli.asked import found_logs, numbers_above_0, own_computation_s, remark_short
 from fedsched.cli.budgets import print_budgets
 from fedsched.cli.options import NUMBER, json_option, protocol_options
 from fedsched.cli.output import print_json, print_table, seconds
@@ -86,6 +86,8 @@ def command(
         raise click.UsageError("tables come as --markdown or as --json, not as both")
     logs = found_logs(runs, slower=positive_number("slower", slower, allow_zero=True))
     groups = group_runs(logs)
+    for each in protocols:
+        remark_short(logs, each, measure)
     if best is not None:
         _print_best(groups, goals, measure, protocols, _seconds(best), markdown, as_json)
         return

@@ -271,3 +271,9 @@ _ALL = (
            tables=lambda _: [], make=_device_statistics),
 )  # fmt: skip
 TARGETS: Mapping[str, Target] = {target.name: target for target in _ALL}
+# What the paper calls them.
+PRINTED: Mapping[str, str] = {
+    "fig2": "time-to-target", "fig3": "convergence", "fig4": "data-heterogeneity",
+    "fig5": "rounds", "fig6": "homogeneous", "fig7": "effect-of-v", "fig8": "device-statistics",
+    "table1": "table-heterogeneous", "table2": "table-homogeneous",
+}  # fmt: skip

@@ -15,7 +15,7 @@ from fedsched.radio.channel import AbstractChannel
 from fedsched.radio.fading import GaussMarkov, Nakagami, Rayleigh, Rician
 from fedsched.radio.pathloss import Annulus, PathLoss
 from fedsched.radio.presets import PRESETS
-from fedsched.radio.trace import TRACE_SUFFIXES, Trace
+from fedsched.radio.trace import Trace
 from fedsched.radio.wrappers import Floored
 
 __all__ = ["CHANNELS", "DEFAULT_DEVICES", "GAIN_FLOOR", "make_channel"]
@@ -106,7 +106,8 @@ def make_channel(
     if devices is not None:
         whole_number("devices", devices, most=_MOST_DEVICES)
     path = Path(name_or_path)
-    recorded = path.suffix.lower() in TRACE_SUFFIXES or path.is_file()
+    # A name with an ending is that of a file; no channel's name has one, an import path may.
+    recorded = path.is_file() or (path.suffix[1:].isalnum() and ":" not in name_or_path)
     models = {**CHANNELS, **{name: preset.channel for name, preset in PRESETS.items()}}
     if ":" in name_or_path and not recorded:
         models[name_or_path] = partial(_imported, name_or_path)

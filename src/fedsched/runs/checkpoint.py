@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import RunLogError
-from fedsched.files import atomic_path
+from fedsched.files import atomic_path, read_file
 
 __all__ = [
     "Checkpoint",
@@ -105,7 +105,7 @@ def read_checkpoint(
         if before is not None and path.name >= f"checkpoint-{before:09d}.npz":
             continue
         try:
-            content = _unsealed(path.read_bytes())
+            content = _unsealed(read_file(path))
         except FileNotFoundError:  # a run that goes on has newer ones
             return read_checkpoint(folder, before=before, run=run)
         if content is not None:

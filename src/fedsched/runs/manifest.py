@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsched.errors import RunLogError
-from fedsched.files import atomic_path
+from fedsched.files import atomic_path, read_file
 
 __all__ = [
     "LENGTH_FIELDS",
@@ -114,9 +114,10 @@ def save_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:
     """The object in a file."""
+    found = read_file(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+        content = json.loads(found)
+    except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         raise RunLogError(f"{str(path)!r} is damaged: it is not an object in JSON; {remedy}")

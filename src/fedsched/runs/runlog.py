@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import RunLogError, require
+from fedsched.files import read_file
 from fedsched.runs.checkpoint import read_checkpoint
 from fedsched.runs.manifest import (
     MANIFEST,
@@ -141,7 +142,7 @@ def _log_content(
         digest, witness = saved.log_sha256, "the last checkpoint"
         length = saved.log_length if digest else None
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except OSError as error:
         raise RunLogError(f"{str(path)!r} cannot be read: {error}") from None
     if digest and hashlib.sha256(content[:length]).hexdigest() != digest:

@@ -1,6 +1,7 @@
 """Scenario files: TOML in, scenarios out; a ``[sweep]`` makes many of one."""
 
 import dataclasses
+import difflib
 import itertools
 import tomllib
 import typing
@@ -20,6 +21,7 @@ __all__ = [
     "Source",
     "code_in",
     "expand",
+    "field_like",
     "is_sweep",
     "load_scenario",
     "load_scenarios",
@@ -135,12 +137,30 @@ def _field_value(name: str, text: str) -> Any:
     return parse_whole(name, text) if int in kinds else value
 
 
-def _field_name(name: str) -> str:
-    """The dotted name of a field, refused unless there is such a field."""
-    sections = {
+def field_like(name: str) -> str | None:
+    """The dotted name of the field that a name without its section comes near to, if any does.
+
+    Example:
+        >>> field_like("rouds"), field_like("m"), field_like("frobnicate")
+        ('run.rounds', 'policy.draws', None)
+    """
+    known = {each: f"{section}.{each}" for section, own in _sections().items() for each in own}
+    known |= SHORT_NAMES
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+    return known[near[0]] if near else None
+
+
+def _sections() -> dict[str, list[str]]:
+    """The fields of each section."""
+    return {
         section: [each.name for each in dataclasses.fields(kind)]
         for section, kind in typing.get_type_hints(Scenario).items()
     }
+
+
+def _field_name(name: str) -> str:
+    """The dotted name of a field, refused unless there is such a field."""
+    sections = _sections()
     section, _, field_name = SHORT_NAMES.get(name, name).partition(".")
     if field_name in sections.get(section, ()):
         return f"{section}.{field_name}"

@@ -52,7 +52,7 @@ def report_payload(
         title: heading of the page.
     """
     if target is not None:
-        number_within("target", target, "(0, 1]", "it is a test accuracy")
+        number_within("target", target, "(0, 1]", "it is a test accuracy, such as 0.8 or 80%")
     if not found.runs:
         lines = "".join(f"\n  {each.name}: {each.reason}" for each in found.left_out)
         raise RunLogError(

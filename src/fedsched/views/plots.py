@@ -138,20 +138,22 @@ def check_reached(groups: Sequence[Group], asked: Asked) -> None:
     for target in asked.targets:
         if any(seed_reaches(group, target, asked.protocol) for group in groups):
             continue
+        protocol = asked.protocol
         highest = max(
-            min(_highest(ACCURACY.curve(log), asked.protocol) for log in group.logs)
-            for group in groups
+            min(_highest(ACCURACY.curve(log), protocol) for log in each.logs) for each in groups
         )
-        raise InputError(
-            f"targets: no configuration reached {target:g} {asked.protocol.in_words}; the highest "
-            f"that one reached with all its seeds is {math.floor(1e4 * highest) / 1e4:g}, "
-            "so name a lower one"
+        why = (
+            "the highest that one reached with all its seeds is "
+            f"{math.floor(1e4 * highest) / 1e4:g}, so name a lower one"
+            if highest > 0.0
+            else f"each has a seed with fewer than {protocol.fewest} measurements, so measure more "
+            "often (run.eval_every), or ask for --protocol row --patience 1"
         )
+        raise InputError(f"targets: no configuration reached {target:g} {protocol.in_words}; {why}")
 
 
 def _highest(curve: Curve, protocol: ArrivalProtocol) -> float:
-    steps = reach_steps(curve, protocol).value
-    return float(steps[-1]) if len(steps) else 0.0
+    return float(reach_steps(curve, protocol).value.max(initial=0.0))
 
 
 @contextmanager

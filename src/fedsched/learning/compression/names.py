@@ -98,7 +98,7 @@ def _bucket(name: str, text: str, field: str) -> int:
     if not (text.isascii() and text.isdigit() and text[0] != "0" and len(text) < 10):
         raise InputError(
             f"{field}: {name!r} must end with how many numbers share a scale, from 1 to "
-            "999999999; 3-128 sends 3 bits a number and one scale for 128 of them"
+            f"999999999, as 4-128 does, or have no such end, as 4; allowed are {', '.join(_NAMES)}"
         )
     return int(text)
 
@@ -109,5 +109,5 @@ def _top_k(name: str, field: str) -> TopK:
     except ValueError:  # of float, and of a share that is none
         raise InputError(
             f"{field}: {name!r} must end with the share of the numbers that are sent, millionths "
-            f"in (0, 1]; {_TOP_K}0.01 sends one in a hundred"
+            f"in (0, 1]; {_TOP_K}0.01 sends one in a hundred; allowed are {', '.join(_NAMES)}"
         ) from None
