@@ -29,7 +29,7 @@ from fedsched.policies.least_cost import price_of_time, probability_of_least_cos
 from fedsched.policies.pricing import Pricing, Queues, check_size
 from fedsched.policies.sizing import cheapest
 from fedsched.policies.system import System, reachable_gains
-from fedsched.values import Decision, Experience, Observation, PerDevice, Plan, over
+from fedsched.values import Decision, Experience, Observation, PerDevice, over
 
 __all__ = ["FIRST_CREDIT", "Auto"]
 
@@ -174,14 +174,15 @@ class Auto(AbstractPolicy):
         pricing = Pricing(system=self.system, v=1.0, lam=self.lam(state, devices))
         prices = self._prices(state, pricing.lam)
         offer = cheapest(pricing, gain, prices, sizes, partial(worth, weight, floor))
-        plan, sent = offer.plan, weight * offer.factor
-        wanted_w, held_w = plan.power_w, self._held_w(state)
-        q = _priced(pricing, plan, prices, sent, floor, least)
+        sent, held_w = weight * offer.factor, self._held_w(state)
+        solve = partial(probability_of_least_cost, sent, floor=floor, least=least)
+        plan, price = pricing.in_force(offer.plan, prices, sent, solve, gain)
+        wanted_w, q = plan.power_w, solve(price)
         for _ in range(_CUTS):  # what the account does not hold is not sent, and that has its price
             if not np.any(wanted_w * q > held_w):
                 break
             plan = self.system.plan(gain, np.minimum(wanted_w, over(held_w, q)), like=plan)
-            q = _priced(pricing, plan, prices, sent, floor, least)
+            q = solve(pricing.in_force(plan, prices, sent, solve)[1])
         plan = self.system.plan(gain, np.minimum(wanted_w, over(held_w, q)), like=plan)
         wait = wait_s(self.system.budgets, state, plan, floor)
         q = affordable(self.system.budgets, state, plan, q, wait)
@@ -201,7 +202,7 @@ class Auto(AbstractPolicy):
     def _mean_s(self, upload_s: PerDevice, probability: PerDevice) -> float:
         """The expected length of a round besides the computation that all have in common."""
         access, late_s = self.system.access, self.system.late_s
-        return access.expected_s(upload_s, late_s, probability)[0]
+        return access.expected(upload_s, late_s, probability).mean_s
 
     def _held_w(self, state: PolicyState) -> PerDevice | float:
         """The power that accounts hold for this round."""
@@ -254,6 +255,7 @@ class Auto(AbstractPolicy):
         devices, budgets = len(gain), self.system.budgets
         q = np.maximum(floor, 1.0 / np.sqrt(new.sum()))
         least = float(self.system.shares(devices)[new].sum())
+        solve = partial(probability_of_least_cost, weight, floor=floor, least=least)
         plan = self.system.plan(gain, np.where(new, self.system.mean_power_w, 0.0))
         share = {budget.name: np.full(devices, 0.3) for budget in budgets}
         for _ in range(_ITERATIONS):
@@ -267,13 +269,13 @@ class Auto(AbstractPolicy):
                 each.name: share[each.name] * lam * q * upload_s / each.allowance(round_s)
                 for each in budgets
             }
-            plan = pricing.plan(gain, prices)
+            plan, price = pricing.in_force(pricing.plan(gain, prices), prices, weight, solve, gain)
             for each in budgets:
                 spent = each.spent(plan, np.where(new, q, 0.0)) / each.allowance(round_s)
                 share[each.name] = self._bounded(
                     each, share[each.name] * np.sqrt(np.clip(spent, 0.25, 4.0))
                 )
-            q = np.sqrt(q * np.where(new, _priced(pricing, plan, prices, weight, floor, least), q))
+            q = np.sqrt(q * np.where(new, solve(price), q))
         return q, share, plan.upload_s
 
     def _averages(
@@ -326,14 +328,3 @@ class Auto(AbstractPolicy):
 def _known(price: PerDevice) -> PerDevice:
     """Prices, 0 for devices that were never met."""
     return np.where(np.isnan(price), 0.0, price)
-
-
-def _priced(
-    pricing: Pricing, plan: Plan, prices: Queues, weight: PerDevice, floor: PerDevice, least: float
-) -> PerDevice:
-    """The probabilities at the prices of a plan."""
-
-    def solve(price: PerDevice) -> PerDevice:
-        return probability_of_least_cost(weight, price, floor, least)
-
-    return solve(pricing.price_in_force(plan, prices, weight, solve))

@@ -181,7 +181,8 @@ class Lyapunov(AbstractPolicy):
         def probability(price: PerDevice) -> PerDevice:
             return spread(solved(price).probability, near, devices, 0.0)
 
-        price = pricing.price_in_force(plan, queues, weight, probability)
+        free = gain if self.power is None else None
+        plan, price = pricing.in_force(plan, queues, weight, probability, free)
         found = solved(price)
         omega = found.draw_probability
         return RoundSolution(

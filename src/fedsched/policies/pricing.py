@@ -1,7 +1,7 @@
 """Drift plus penalty as prices: of a second, and of a unit of each budget."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,11 @@ class Pricing:
         assert isinstance(link, Uplink)
         return self.v * self.lam * link.bits / link.bandwidth_hz
 
+    @property
+    def _as_printed(self) -> float:
+        """The printed power is that of a price of time times ln 2."""
+        return float(np.log(2.0)) if self.as_printed else 1.0
+
     def init(self, devices: int) -> State:
         """Empty queues, or NaN for those that begin with the first gain of their device."""
         begins = self.start == "budget" and self.system.is_papers
@@ -93,8 +98,7 @@ class Pricing:
         missing = np.isnan(found[power.name])
         if not missing.any():
             return found
-        # The printed power is that of a cost times ln 2, and so is the queue that gives it.
-        cost = self._cost * (float(np.log(2.0)) if self.as_printed else 1.0)
+        cost = self._cost * self._as_printed
         begin = power.queue_for(gain, first_w, cost=cost, noise=link.noise_w)
         return {**found, power.name: np.where(missing, begin, found[power.name])}
 
@@ -102,10 +106,7 @@ class Pricing:
         """The powers of least price; NaN gains cannot send."""
         power, link = self.system.power, self.system.link
         if power is None or not isinstance(link, Uplink) or not self.system.is_papers:
-            tariff = Tariff(second=self.v * self.lam)
-            for budget in self.system.budgets:
-                tariff = tariff + budget.tariff(queues[budget.name])
-            best_w = link.cheapest_power_w(gain, tariff, self.system.max_power_w)
+            best_w = link.cheapest_power_w(gain, self._tariff(queues), self.system.max_power_w)
             return self.system.plan(gain, best_w)
         near = gain == gain
         best_w = power.best_power_w(
@@ -118,42 +119,70 @@ class Pricing:
         """The price of each device, its upload in turn: that of its time, and of its budgets."""
         return self._of(plan.upload_s, plan, queues)
 
-    def price_in_force(
+    def in_force(
         self,
         plan: Plan,
         queues: Queues,
         weight: float | PerDevice,
         solve: Callable[[PerDevice], PerDevice],
-    ) -> PerDevice:
-        r"""The price of each device by the access in force.
+        gain: PerDevice | None = None,
+    ) -> tuple[Plan, PerDevice]:
+        r"""What each device would do, and its price, by the access in force.
 
-        What a device adds to a round may depend on the others. Then prices and the probabilities
-        they lead to must agree, and they are found in turn, half way in the logarithm each time.
-        Of all that were met those of the least :math:`\sum a_n / q_n + V \lambda E[T]` and budgets
-        stay; uploads in turn are the first, so no others are taken that are worse.
+        What a device adds to a round may depend on the others, and so may what a second of its
+        upload is worth. Then powers, prices and the probabilities they lead to must agree, and they
+        are found in turn, half way in the logarithm each time. Of all that were met those of the
+        least :math:`\sum a_n / q_n + V \lambda E[T]` and budgets stay; uploads in turn are the
+        first, so no others are taken that are worse.
 
         Args:
-            plan: what each device would do.
+            plan: what each device would do if uploads took turns.
             queues: the prices of a unit of each budget.
             weight: a, of 1/q.
             solve: the probabilities at a price.
+            gain: of each device; None: the powers of the plan stay.
         """
         price = self.price(plan, queues)
         if self.system.in_turn:
-            return price
-        price_s, best, chosen = plan.upload_s, np.inf, price
+            return plan, price
+        price_s, per_second, best, chosen = (
+            plan.upload_s,
+            np.ones(len(price)),
+            np.inf,
+            (plan, price),
+        )
         for _ in range(_PASSES):
             q = solve(price)
             part = q > 0.0
-            mean_s, added_s = self.system.access.expected_s(plan.upload_s, self.system.late_s, q)
+            found = self.system.access.expected(plan.upload_s, self.system.late_s, q)
             convergence = (np.broadcast_to(weight, q.shape)[part] / q[part]).sum()
             of_budgets = (self._of(np.zeros(len(q)), plan, queues)[part] * q[part]).sum()
-            objective = convergence + of_budgets + self.v * self.lam * mean_s
+            objective = convergence + of_budgets + self.v * self.lam * found.mean_s
             if objective < best:
-                best, chosen = objective, price
-            price_s = np.sqrt(price_s * added_s)
+                best, chosen = objective, (plan, price)
+            price_s = np.sqrt(price_s * found.added_s)
+            if gain is not None:
+                per_second = np.sqrt(per_second * found.per_second)
+                plan = self._replanned(plan, gain, queues, per_second)
             price = self._of(price_s, plan, queues)
         return chosen
+
+    def _replanned(
+        self, plan: Plan, gain: PerDevice, queues: Queues, per_second: PerDevice
+    ) -> Plan:
+        """The plan with the powers that are best if a second of an upload is worth so much."""
+        size = plan.bits / self.system.link.bits  # of an update of the plan
+        tariff = self._tariff(queues, per_second * self._as_printed)
+        tariff = replace(tariff, second=tariff.second * size, joule=tariff.joule * size)
+        best_w = self.system.link.cheapest_power_w(gain, tariff, self.system.max_power_w)
+        return self.system.plan(gain, best_w, like=plan)
+
+    def _tariff(self, queues: Queues, per_second: float | PerDevice = 1.0) -> Tariff:
+        """The prices of a second, a watt and a joule."""
+        tariff = Tariff(second=self.v * self.lam * per_second)
+        for budget in self.system.budgets:
+            tariff = tariff + budget.tariff(queues[budget.name])
+        return tariff
 
     def _of(self, seconds: PerDevice, plan: Plan, queues: Queues) -> PerDevice:
         """The price of so many seconds, and of what the plan uses of the budgets."""

@@ -14,7 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.checks import one_of, positive_number, whole_number
-from fedsched.radio.expected import expected_equal_split, expected_last, expected_turns
+from fedsched.radio.expected import (
+    Expected,
+    expected_equal_split,
+    expected_last,
+    expected_turns,
+)
 from fedsched.values import PerDevice
 
 __all__ = [
@@ -30,6 +35,7 @@ __all__ = [
 ]
 
 _LEAST_PRICE = 1e-3  # of a device, against its own upload
+_LEAST_WAIT = 1e-2  # of a second of its upload
 BLOCKS = 100  # of 180 kHz: LTE's 20 MHz
 
 Times = NDArray[np.float64]
@@ -49,10 +55,10 @@ class AbstractAccess(ABC):
             ready_s: when each is ready to upload; None: all are at once.
         """
 
-    def expected_s(
+    def expected(
         self, upload_s: PerDevice, late_s: PerDevice | None, probability: PerDevice
-    ) -> tuple[float, PerDevice]:
-        """The expected length of a round, and the seconds that each device adds to it.
+    ) -> Expected:
+        """The expected length of a round, and what each device does to it.
 
         Args:
             upload_s: of each device, with the link to itself; infinite where it cannot be reached.
@@ -61,16 +67,15 @@ class AbstractAccess(ABC):
         """
         near = np.isfinite(upload_s)
         late_s = np.zeros(len(upload_s)) if late_s is None else late_s
-        added_s: PerDevice = np.full(len(upload_s), np.inf)
-        mean_s, added_s[near] = self._expected_s(upload_s[near], late_s[near], probability[near])
+        found = self._expected(upload_s[near], late_s[near], probability[near])
+        added_s, per_second = np.full(len(upload_s), np.inf), np.ones(len(upload_s))
         # Who adds nothing because others always take longer is cheap, but not free.
-        added_s[near] = np.maximum(added_s[near], _LEAST_PRICE * upload_s[near])
-        return mean_s, added_s
+        added_s[near] = np.maximum(found.added_s, _LEAST_PRICE * upload_s[near])
+        per_second[near] = np.maximum(found.per_second, _LEAST_WAIT)
+        return Expected(found.mean_s, added_s, per_second)
 
     @abstractmethod
-    def _expected_s(
-        self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice
-    ) -> tuple[float, PerDevice]:
+    def _expected(self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice) -> Expected:
         """The same for devices that can all be reached."""
 
 
@@ -101,18 +106,16 @@ class TDMA(AbstractAccess):
         left_s = np.cumsum(upload_s[order][::-1])[::-1]
         return float((ready_s[order] + left_s).max())
 
-    def expected_s(
+    def expected(
         self, upload_s: PerDevice, late_s: PerDevice | None, probability: PerDevice
-    ) -> tuple[float, PerDevice]:
+    ) -> Expected:
         """Where all are ready at once each adds its own upload, whoever else takes part."""
         if late_s is None:
             used_s = probability * np.where(probability > 0.0, upload_s, 0.0)
-            return float(used_s.sum()), upload_s
-        return super().expected_s(upload_s, late_s, probability)
+            return Expected(float(used_s.sum()), upload_s, np.ones(len(upload_s)))
+        return super().expected(upload_s, late_s, probability)
 
-    def _expected_s(
-        self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice
-    ) -> tuple[float, PerDevice]:
+    def _expected(self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice) -> Expected:
         return expected_turns(upload_s, late_s, probability)
 
 
@@ -135,9 +138,7 @@ class Parallel(AbstractAccess):
         end_s = upload_s if ready_s is None else ready_s + upload_s
         return float(end_s.max(initial=0.0))
 
-    def _expected_s(
-        self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice
-    ) -> tuple[float, PerDevice]:
+    def _expected(self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice) -> Expected:
         return expected_last(late_s + upload_s, probability)
 
 
@@ -184,10 +185,30 @@ class AbstractOFDMA(AbstractAccess):
         """
         if self.unit_s is None:
             return np.asarray(upload_s / share)
-        nats = math.log(2.0) * self.unit_s / upload_s  # ln(1 + snr) on the whole band
-        # ln(1 + (e^n - 1) / s) without overflow: n + ln(e^-n + (1 - e^-n) / s)
-        on_share = nats + np.log1p(-np.expm1(-nats) * (1.0 / share - 1.0))
+        _, on_share = self._nats(upload_s, share, self.unit_s)
         return np.asarray(math.log(2.0) * self.unit_s / (share * on_share))
+
+    def slope_on_share(self, upload_s: PerDevice, share: PerDevice | float) -> PerDevice:
+        r"""Seconds on a share for each second more with the whole band: :math:`\tau(s)' `.
+
+        Example:
+            >>> OFDMA().slope_on_share(np.array([1.0]), 0.25)
+            array([4.])
+        """
+        if self.unit_s is None:
+            return np.broadcast_to(1.0 / share, np.shape(upload_s))
+        nats, on_share = self._nats(upload_s, share, self.unit_s)
+        less = 1.0 - (1.0 - share) * np.exp(-nats)
+        return np.asarray((nats / on_share) ** 2 / (share * less))
+
+    @staticmethod
+    def _nats(
+        upload_s: PerDevice, share: PerDevice | float, unit_s: float
+    ) -> tuple[PerDevice, PerDevice]:
+        """ln(1 + snr) on the whole band, and on a share of it with the same power."""
+        nats = math.log(2.0) * unit_s / upload_s
+        # ln(1 + (e^n - 1) / s) without overflow: n + ln(e^-n + (1 - e^-n) / s)
+        return nats, nats + np.log1p(-np.expm1(-nats) * (1.0 / share - 1.0))
 
     def uploads_s(self, upload_s: Times, ready_s: Times | None = None) -> float:
         """The last end, by the blocks that each has."""
@@ -221,10 +242,10 @@ class EqualOFDMA(AbstractOFDMA):
         count[np.argsort(-upload_s, kind="stable")[:over]] += 1
         return count
 
-    def _expected_s(
-        self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice
-    ) -> tuple[float, PerDevice]:
-        return expected_equal_split(self.on_share_s, upload_s, late_s, probability)
+    def _expected(self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice) -> Expected:
+        return expected_equal_split(
+            self.on_share_s, self.slope_on_share, upload_s, late_s, probability
+        )
 
 
 @final
@@ -257,12 +278,12 @@ class OFDMA(AbstractOFDMA):
         least = 1 + (end_s > candidates[low]).sum(axis=1)
         return np.asarray(least, dtype=np.int64)
 
-    def _expected_s(
-        self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice
-    ) -> tuple[float, PerDevice]:
+    def _expected(self, upload_s: PerDevice, late_s: PerDevice, probability: PerDevice) -> Expected:
         # Shares that end together are turns, if an upload is as much shorter as its share is small.
         share = 1.0 / max(1.0, float(probability.sum()))
-        return expected_turns(share * self.on_share_s(upload_s, share), late_s, probability)
+        turns = expected_turns(share * self.on_share_s(upload_s, share), late_s, probability)
+        slope = share * self.slope_on_share(upload_s, share)
+        return turns._replace(per_second=turns.per_second * slope)
 
 
 ACCESSES: Mapping[str, type[AbstractAccess]] = MappingProxyType(

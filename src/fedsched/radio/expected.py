@@ -1,4 +1,4 @@
-r"""The expected length of a round, and what each device adds to it, before a cohort is drawn.
+r"""The expected length of a round, and what each device does to it, before a cohort is drawn.
 
 Where devices take turns and are ready at once, a device adds its own upload. Elsewhere that depends
 on who else takes part: a fast device adds nothing to a round that waits for a slow one. The price
@@ -6,11 +6,14 @@ of a device is then the slope of the expected length,
 
 .. math:: \frac{\partial}{\partial q_n} E[T] = E[T(S \cup n) - T(S \setminus n)] ,
 
-for members that take part independently of each other: the expectation is linear in each q.
+for members that take part independently of each other: the expectation is linear in each q. What a
+second of its upload is worth is the slope by that upload, divided by q: the probability that a
+round with the device waits for it.
 """
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +21,21 @@ from numpy.typing import NDArray
 from fedsched.randomness import stream
 from fedsched.values import PerDevice
 
-__all__ = ["expected_equal_split", "expected_last", "expected_turns", "likely_cohorts"]
+__all__ = ["Expected", "expected_equal_split", "expected_last", "expected_turns", "likely_cohorts"]
 
 # Cohorts that an expectation looks at: so many, and fewer where a round has many devices.
 _MOST_COHORTS, _LEAST_COHORTS, _NUMBERS = 256, 32, 1 << 15
 
 Cohorts = NDArray[np.bool_]  # one a row, one device a column
+OnShare = Callable[[PerDevice, PerDevice], PerDevice]  # of an upload and a share of the band
+
+
+class Expected(NamedTuple):
+    """What is expected of a round."""
+
+    mean_s: float  # its length
+    added_s: PerDevice  # how much longer it is if the device takes part
+    per_second: PerDevice  # how much longer with it, for each second more of its upload
 
 
 @lru_cache(maxsize=8)
@@ -38,18 +50,21 @@ def likely_cohorts(probability: PerDevice) -> Cohorts:
     return np.asarray(_luck(len(probability)) < probability)
 
 
-def expected_last(end_s: PerDevice, probability: PerDevice) -> tuple[float, PerDevice]:
-    r"""The mean of the last end of an upload, and what each device adds to it: exact.
+def expected_last(end_s: PerDevice, probability: PerDevice) -> Expected:
+    r"""The last end of an upload: exact.
 
     With devices in the order of their ends :math:`f_1 \ge f_2 \ge \dots`, the last end is
     :math:`f_n` if n takes part and nobody before it does. So :math:`E = \sum_n f_n q_n
     \prod_{j < n} (1 - q_j)`, and device n adds :math:`\prod_{j < n} (1 - q_j) (f_n - E_n)`, where
-    :math:`E_n` is the mean of the last end of those after it.
+    :math:`E_n` is the mean of the last end of those after it. A round waits for it if nobody before
+    it takes part.
 
     Example:
-        >>> mean_s, added_s = expected_last(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
-        >>> mean_s, added_s.tolist()  # 3 / 2 + 1 / 4; (1 - 1/2) 1, and 3 - 1/2
+        >>> found = expected_last(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
+        >>> found.mean_s, found.added_s.tolist()  # 3 / 2 + 1 / 4; (1 - 1/2) 1, and 3 - 1/2
         (1.75, [0.5, 2.5])
+        >>> found.per_second.tolist()
+        [0.5, 1.0]
     """
     order = np.argsort(-end_s, kind="stable")
     ends, q = end_s[order], probability[order]
@@ -58,15 +73,13 @@ def expected_last(end_s: PerDevice, probability: PerDevice) -> tuple[float, PerD
     for place in range(len(q) - 1, -1, -1):
         after[place] = mean
         mean = float(q[place] * ends[place] + (1.0 - q[place]) * mean)
-    added: PerDevice = np.empty(len(q))
-    added[order] = nobody_before * (ends - np.array(after))
-    return mean, added
+    added, waits = np.empty(len(q)), np.empty(len(q))
+    added[order], waits[order] = nobody_before * (ends - np.array(after)), nobody_before
+    return Expected(mean, added, waits)
 
 
-def expected_turns(
-    upload_s: PerDevice, ready_s: PerDevice, probability: PerDevice
-) -> tuple[float, PerDevice]:
-    """The mean length of uploads in turn by readiness, and what each device adds to it.
+def expected_turns(upload_s: PerDevice, ready_s: PerDevice, probability: PerDevice) -> Expected:
+    """The length of uploads in turn by readiness.
 
     Over the likely cohorts. With a device each cohort ends at the latest of three: those before it
     in line, delayed by its upload; its own readiness and what is uploaded from then on; those after
@@ -85,19 +98,21 @@ def expected_turns(
     others = before - upload
     without = np.maximum(np.maximum(others, after), 0.0)
     alone = ready + (left - upload) + own
-    with_it = np.maximum(np.maximum(others + own, after), alone)
-    added: PerDevice = np.empty(len(own))
-    added[order] = (with_it - without).mean(axis=0)
-    return float(end.max(axis=1, initial=0.0).mean()), added
+    through_it = np.maximum(others + own, alone)
+    added, waits = np.empty(len(own)), np.empty(len(own))
+    added[order] = (np.maximum(through_it, after) - without).mean(axis=0)
+    waits[order] = (through_it >= after).mean(axis=0)
+    return Expected(float(end.max(axis=1, initial=0.0).mean()), added, waits)
 
 
 def expected_equal_split(
-    on_share_s: Callable[[PerDevice, PerDevice], PerDevice],
+    on_share_s: OnShare,
+    slope_on_share: OnShare,
     upload_s: PerDevice,
     ready_s: PerDevice,
     probability: PerDevice,
-) -> tuple[float, PerDevice]:
-    """The mean of the last end where k members have 1/k of the band each, and what each adds.
+) -> Expected:
+    """The last end where k members have 1/k of the band each.
 
     Over the likely cohorts; blocks count as if they could be cut. One member more makes all the
     others slower.
@@ -114,7 +129,12 @@ def expected_equal_split(
     last_if_more = np.max(one_more, axis=1, keepdims=True, initial=0.0, where=member)
     joins = np.maximum(last_if_more, one_more) - last
     leaves = last - _last_of_others(np.where(member, one_less, 0.0))
-    return float(last.mean()), np.where(member, leaves, joins).mean(axis=0)
+    added = np.where(member, leaves, joins).mean(axis=0)
+    others = np.where(member, _last_of_others(np.where(member, now, 0.0)), last_if_more)
+    share = 1.0 / np.where(member, size, size + 1)  # of a device, in the cohort with it
+    slope = slope_on_share(np.broadcast_to(upload_s, member.shape), share)
+    waits = np.where(member, now, one_more) >= others
+    return Expected(float(last.mean()), added, (waits * slope).mean(axis=0))
 
 
 def _last_of_others(end: NDArray[np.float64]) -> NDArray[np.float64]:

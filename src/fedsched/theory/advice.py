@@ -320,5 +320,5 @@ def _is_exact(air: Air) -> bool:
 
 def _expected_s(air: Air, done: ScheduledRound) -> float:
     chosen = done.decision
-    on_air_s, _ = air.access.expected_s(chosen.plan.upload_s, None, chosen.probability)
+    on_air_s = air.access.expected(chosen.plan.upload_s, None, chosen.probability).mean_s
     return on_air_s + chosen.wait_s
