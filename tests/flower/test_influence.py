@@ -2,28 +2,35 @@
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord
-from tests.flower.loopback import MODEL, Loopback, arrays, changed, run
+from flwr.app import Array, ArrayRecord, RecordDict
+from tests.flower.loopback import MODEL, Loopback, arrays, changed, record, run
 
 from fedsched.errors import UnknownNameError
 from fedsched.flower import ChannelStrategy
 from fedsched.flower.influence import Influence
-from fedsched.flower.model import Update, moved
+from fedsched.flower.model import moved, update_in
 
 
 def model(dtype=np.float32):
     return {"w": np.arange(6, dtype=dtype).reshape(2, 3), "b": np.ones(3, dtype=dtype)}
 
 
+def update_to(y, here):
+    return update_in(RecordDict({"arrays": record(y)}), here)
+
+
 def update(rng, here, size=0.1, **statistics):
-    delta = {
-        name: (size * rng.standard_normal(x.shape)).astype(x.dtype) for name, x in here.items()
+    learnt = {name: x for name, x in here.items() if name not in statistics}
+    y = {
+        name: (x + size * rng.standard_normal(x.shape)).astype(x.dtype)
+        for name, x in learnt.items()
     }
-    return Update(delta=delta, statistics=statistics)
+    return update_to({**y, **statistics}, here)
 
 
 def times(update, factor):
-    return Update(delta={name: (factor * d).astype(d.dtype) for name, d in update.delta.items()})
+    y = {name: (x + factor * update.delta[name]).astype(x.dtype) for name, x in update.x.items()}
+    return update_to(y, update.x)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -32,7 +39,7 @@ def test_where_nothing_is_cut_the_sum_is_the_same(dtype, bounds):
     rng, here = np.random.default_rng(1), model(dtype)
     said = [(0.25, update(rng, here)) for _ in range(4)]
     found, _ = Influence(bounds=bounds).step(here, said)
-    for name, x in moved(here, said).items():
+    for name, x in moved(here, said)[0].items():
         assert found[name].dtype == x.dtype and found[name].shape == x.shape
         if dtype == np.float32:
             assert found[name].tobytes() == x.tobytes()
@@ -55,11 +62,8 @@ def test_a_node_that_is_a_thousand_times_too_long_hardly_counts(dtype, bounds):
 
 def test_statistics_lie_between_those_of_most_nodes():
     rng, here = np.random.default_rng(3), {**model(), "n.running_var": np.ones(2, np.float32)}
-    learnt = model()
     told = [1.0, 1.1, 0.9, 1e30]
-    said = [
-        (0.25, update(rng, learnt, **{"n.running_var": np.full(2, v, np.float32)})) for v in told
-    ]
+    said = [(0.25, update(rng, here, **{"n.running_var": np.full(2, v, np.float32)})) for v in told]
     found, _ = Influence(bounds="clip").step(here, said)
     assert np.all((found["n.running_var"] >= 0.9) & (found["n.running_var"] <= 1.1))
 

@@ -8,7 +8,6 @@ from tests.flower.loopback import MODEL, record, same
 from fedsched.flower.exchange import UnusableError
 from fedsched.flower.model import (
     Update,
-    all_finite,
     arrays_of,
     largest_finite,
     moved,
@@ -73,19 +72,65 @@ def test_a_signalling_nan_is_no_number_and_nothing_to_warn_of():
         found({**MOVED, "net.0.bias": bias})
 
 
+def update_to(y, x):
+    """The update of a node that has made y of a model x of one array."""
+    return update_in(RecordDict({"arrays": record({"x": np.asarray(y, x.dtype)})}), {"x": x})
+
+
 def test_the_sum_is_that_of_the_formula_with_any_weights():
-    a, b = (Update(delta={"x": np.array(v, np.float32)}) for v in ([1.0, 2.0], [10.0, -4.0]))
-    model = {"x": np.array([0.5, 1.0], np.float32), "n": np.array(3)}
-    after = moved(model, [(2.0, a), (3.0, b)])
+    model = {"x": np.array([0.5, 1.0], np.float32)}
+    a, b = (update_to(y, model["x"]) for y in ([1.5, 3.0], [10.5, -3.0]))
+    after, squares = moved({**model, "n": np.array(3)}, [(2.0, a), (3.0, b)])
     assert after["x"].tolist() == [32.5, -7.0] and after["x"].dtype == np.float32
     assert after["n"] == 3
+    assert squares == 32.0**2 + 8.0**2
+    half, _ = moved(model, [(2.0, a), (3.0, b)], [0.5, 0.0])
+    assert half["x"].tolist() == [1.5, 3.0]
     assert model["x"].tolist() == [0.5, 1.0]
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4"])
+def test_a_model_of_any_type_and_length_moves_by_the_formula(dtype):
+    rng, count = np.random.default_rng(7), 3 * 16_384 + 5
+    x = rng.standard_normal(count).astype(dtype)
+    rows = [(x + 0.1 * rng.standard_normal(count)).astype(dtype) for _ in range(3)]
+    weight = (0.5, 0.25, 0.75)
+    said = [(w, update_to(y, x)) for w, y in zip(weight, rows, strict=True)]
+    after, squares = moved({"x": x}, said)
+    wanted = x.astype(float) + sum(
+        w * (y - x).astype(float) for w, y in zip(weight, rows, strict=True)
+    )
+    assert after["x"].dtype == x.dtype
+    precision = 4.0 * float(np.finfo(np.dtype(dtype)).eps)
+    assert after["x"].astype(float) == pytest.approx(wanted, rel=precision, abs=precision)
+    assert squares == pytest.approx(((after["x"].astype(float) - x) ** 2).sum(), rel=precision)
+    assert said[0][1].norm == pytest.approx(np.linalg.norm(rows[0].astype(float) - x), rel=0.01)
+
+
+def test_a_sum_that_the_type_cannot_hold_is_told_by_its_length():
+    for dtype, large in ((np.float16, 6e4), (np.float32, 3e38)):
+        x = np.zeros(2, dtype)
+        said = update_to([large, 0.0], x)
+        _, squares = moved({"x": x}, [(1.0, said), (1.0, said)])
+        assert squares == np.inf
+
+
 def test_small_updates_are_added_up_before_they_are_rounded():
-    one = Update(delta={"x": np.array([2.0**-24], np.float32)})
-    after = moved({"x": np.ones(1, np.float32)}, [(1.0, one)] * 4)
-    assert after["x"].tolist() == [1.0 + 2.0**-22]
+    x = np.ones(1, np.float32)
+    one = update_to([1.0 + 2.0**-23], x)
+    after, _ = moved({"x": x}, [(0.25, one)] * 4)
+    assert after["x"].tolist() == [1.0 + 2.0**-23]
+
+
+def test_a_model_lies_in_its_record_and_is_not_copied():
+    made = record_of(MODEL)
+    for name, x in arrays_of(made).items():
+        assert np.shares_memory(x, np.frombuffer(made[name].data, np.uint8))
+    odd = {"a": np.array("abc"), "b": np.zeros((0, 3)), "c": np.asfortranarray(np.eye(3)[:2])}
+    for name, array in record_of(odd).items():
+        assert array == record({name: odd[name]})[name] or name == "c"
+        assert array.numpy().tolist() == odd[name].tolist()
+    assert same(arrays_of(record(odd)), odd)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -98,14 +143,13 @@ def test_numbers_are_read_as_they_were_written(order, dtype):
 
 
 def test_the_largest_updates_are_left_out_until_the_sum_is_finite():
-    def update(value):
-        return Update(delta={"x": np.array([value], np.float32)})
-
-    weighted = [(1.0, update(2e38)), (1.0, update(1.0)), (2.0, update(1.5e38)), (1.0, update(1e37))]
+    x = np.zeros(1, np.float32)
+    found = [(1.0, 2e38), (1.0, 1.0), (2.0, 1.5e38), (1.0, 1e37)]
+    weighted = [(weight, update_to([value], x)) for weight, value in found]
 
     def step(some):
-        after = moved({"x": np.zeros(1, np.float32)}, some)
-        return after if all_finite(after) else None
+        after, squares = moved({"x": x}, some)
+        return after if np.isfinite(squares) else None
 
     after, left_out = largest_finite(weighted, step)
     assert left_out == [2]

@@ -11,8 +11,12 @@ export PYTHONPATH="$place/src:$place" OMP_NUM_THREADS=1 PYTHONMALLOC=malloc
 CFLAGS="-g -fsanitize=address,undefined -fno-sanitize-recover=all" CC="${CC:-gcc}" \
     "$python" src/fedsched/solve/kernel/build.py
 # Python itself leaves memory behind; leaks of the kernel are valgrind's to find.
-LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
-    ASAN_OPTIONS=detect_leaks=0 "$python" -m tests.solve.fuzz --count "${COUNT:-100000}" --twin 0
+checked() {
+    LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
+        ASAN_OPTIONS=detect_leaks=0 "$python" "$@"
+}
+checked -m tests.solve.fuzz --count "${COUNT:-100000}" --twin 0
+checked -m pytest -q -p no:cacheprovider tests/solve/test_step.py
 echo "AddressSanitizer and UBSan found nothing"
 
 CFLAGS=-g "$python" src/fedsched/solve/kernel/build.py

@@ -8,7 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.flower.model import Arrays, Update, is_statistic, moved, squared_step
+from fedsched.flower.model import (
+    Arrays,
+    Update,
+    all_finite,
+    is_statistic,
+    moved,
+    squared_distance,
+)
 from fedsched.learning.aggregation import Update as Told
 from fedsched.learning.aggregation import WeightedSum
 from fedsched.learning.influence import BoundedInfluence, TrimmedSum, bounded
@@ -25,10 +32,12 @@ class Influence:
     bounds: str  # "off", "clip" or "robust"
     memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
-    def step(self, model: Arrays, weighted: Sequence[tuple[float, Update]]) -> tuple[Arrays, Self]:
-        """The model after a round, and what is remembered then."""
+    def step(
+        self, model: Arrays, weighted: Sequence[tuple[float, Update]]
+    ) -> tuple[Arrays, Self] | None:
+        """The model after a round, and what is remembered then; None if it is not finite."""
         if self.bounds == "off" or not weighted:
-            return moved(model, weighted), self
+            return self._kept(*moved(model, weighted), self.memory)
         rule = bounded(self.bounds, WeightedSum())
         assert isinstance(rule, BoundedInfluence)
         memory = self.memory or rule.init(0, 0)
@@ -36,19 +45,18 @@ class Influence:
             return self._in_one_row(rule, memory, model, weighted)
         lengths = [(update.norm, abs(weight)) for weight, update in weighted]
         usual = rule.usual(memory, lengths)
-        cut = [
-            (weight, update.times(rule.share_of(length, weight, usual)))
-            for (weight, update), (length, _) in zip(weighted, lengths, strict=True)
-        ]
-        target = moved(model, cut) | _statistics(model, weighted)
-        learnt = list(weighted[0][1].delta)
-        share = rule.share_of_step(math.sqrt(squared_step(target, model, learnt)), usual)
+        shares = [rule.share_of(length, weight, usual) for length, weight in lengths]
+        target, squares = moved(model, weighted, shares)
+        if not math.isfinite(squares):
+            return None
+        share = rule.share_of_step(math.sqrt(squares), usual)
         if share < 1.0:
-            for name in learnt:
+            for name in weighted[0][1].y:
                 x = model[name]
                 step = target[name].astype(np.float64) - x
                 target[name] = (x + step * share).astype(x.dtype)
-        return target, replace(self, memory={**memory, **rule.learnt(usual, lengths)})
+        after = {**target, **_statistics(model, weighted)}
+        return self._kept(after, squares, {**memory, **rule.learnt(usual, lengths)})
 
     def _in_one_row(
         self,
@@ -56,9 +64,9 @@ class Influence:
         memory: Mapping[str, NDArray[Any]],
         model: Arrays,
         weighted: Sequence[tuple[float, Update]],
-    ) -> tuple[Arrays, Self]:
+    ) -> tuple[Arrays, Self] | None:
         """The same by a rule that compares updates number by number, and so holds them all."""
-        learnt = list(weighted[0][1].delta)
+        learnt = list(weighted[0][1].y)
         told = [Told(n, weight, update.flat()) for n, (weight, update) in enumerate(weighted)]
         # In single precision the sum is rounded once, as in the simulator; a model of larger
         # numbers is moved by the step.
@@ -66,13 +74,21 @@ class Influence:
         start = _flat([model[name] for name in learnt]) if single else np.zeros_like(told[0].delta)
         after = rule.step(start, memory, told)
         parts = _split(after.parameters, model, learnt)
-        statistics = _statistics(model, weighted)
-        if single:
-            target = {**model, **{name: parts[name] for name in learnt}, **statistics}
-            target = {name: target[name].astype(x.dtype) for name, x in model.items()}
-        else:
-            target = moved(model, [(1.0, Update(delta=parts, statistics=statistics))])
-        return target, replace(self, memory=after.state)
+        if not single:
+            parts = {name: model[name] + part for name, part in parts.items()}
+        target = {**model, **parts, **_statistics(model, weighted)}
+        target = {name: target[name].astype(x.dtype) for name, x in model.items()}
+        squares = sum(squared_distance(target[name], model[name]) for name in learnt)
+        return self._kept(target, squares, after.state)
+
+    def _kept(
+        self, target: Arrays, squares: float, memory: Mapping[str, NDArray[Any]]
+    ) -> tuple[Arrays, Self] | None:
+        """A model, if it is finite: so is the squared way to it, and so are its statistics."""
+        statistics = {name: x for name, x in target.items() if is_statistic(name)}
+        if not (math.isfinite(squares) and all_finite(statistics)):
+            return None
+        return target, replace(self, memory=memory)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What is remembered, to be saved."""

@@ -2,9 +2,9 @@
 
 import io
 import math
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -13,6 +13,7 @@ from flwr.app import Array, ArrayRecord, RecordDict
 from numpy.typing import NDArray
 
 from fedsched.flower.exchange import UnusableError
+from fedsched.solve import _kernel
 
 __all__ = [
     "Arrays",
@@ -23,7 +24,7 @@ __all__ = [
     "largest_finite",
     "moved",
     "record_of",
-    "squared_step",
+    "squared_distance",
     "update_in",
 ]
 
@@ -35,91 +36,22 @@ _NUMBER = 8  # bytes: the largest number that is read
 _MEANS, _VARIANCES = ("running_mean", "moving_mean"), ("running_var", "moving_variance")
 _LARGEST = 1e150  # of a difference: its square is still a number
 _AT_ONCE = 1 << 14  # numbers
+_SWIFT = (np.dtype(np.float32), np.dtype(np.float64))  # types that the kernel adds up as they are
+_STYPE = "numpy.ndarray"  # Flower's word for how it serialises
 
 
-class _Lazy(Mapping[str, NDArray[Any]]):
-    """Arrays that are made when they are looked at, and a block at a time if that is enough."""
-
-    @abstractmethod
-    def block(self, name: str, part: slice) -> NDArray[Any]:
-        """Some of the numbers of an array, in one row."""
-
-    @abstractmethod
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Of an array."""
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return self.block(name, slice(None)).reshape(self.shape(name))
+def squared_distance(y: NDArray[Any], x: NDArray[Any]) -> float:
+    """|y - x|^2; not finite where a number of y is not."""
+    if x.dtype in _SWIFT:
+        return _kernel.distance(y, x)
+    return sum(_kernel.distance(*wide) for _, wide in _wide_blocks(y, x))
 
 
-@dataclass(frozen=True, eq=False)
-class _Difference(_Lazy):
-    """y - x, where y lies in the reply as it came."""
-
-    y: Arrays
-    x: Arrays
-
-    def block(self, name: str, part: slice) -> NDArray[Any]:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(self.y[name].reshape(-1)[part] - self.x[name].reshape(-1)[part])
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self.x[name].shape
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.y)
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-
-@dataclass(frozen=True, eq=False)
-class _Scaled(_Lazy):
-    """A share of arrays."""
-
-    whole: Mapping[str, NDArray[Any]]
-    share: float
-
-    def block(self, name: str, part: slice) -> NDArray[Any]:
-        each = _block(self.whole, name, part)
-        return np.asarray(each * each.dtype.type(self.share))
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self.whole[name].shape
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.whole)
-
-    def __len__(self) -> int:
-        return len(self.whole)
-
-
-def _block(arrays: Mapping[str, NDArray[Any]], name: str, part: slice) -> NDArray[Any]:
-    if isinstance(arrays, _Lazy):
-        return arrays.block(name, part)
-    return arrays[name].reshape(-1)[part]
-
-
-def _blocks(size: int) -> Iterator[slice]:
-    """Parts that a processor keeps at hand: large models are read once, and nothing is copied."""
-    for start in range(0, size, _AT_ONCE):
-        yield slice(start, start + _AT_ONCE)
-
-
-def _squared_length(arrays: Mapping[str, NDArray[Any]], name: str, size: int) -> float:
-    """The sum of the squares of an array; not finite where a number of it is not."""
-    total = 0.0
-    for part in _blocks(size):
-        row = _block(arrays, name, part).astype(np.float64)
-        # Not row @ row: BLAS adds up in another order with another number of threads.
-        total += float(np.square(row, out=row).sum())
-    return total
-
-
-def squared_step(target: Arrays, model: Arrays, names: Iterable[str]) -> float:
-    """The squared length of the way from one model to another, over some of their arrays."""
-    way = _Difference(target, model)
-    return sum(_squared_length(way, name, model[name].size) for name in names)
+def _wide_blocks(*arrays: NDArray[Any]) -> Iterator[tuple[slice, list[NDArray[np.float64]]]]:
+    """Arrays of another type than the kernel's, a few of their numbers at a time."""
+    for start in range(0, arrays[0].size, _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        yield part, [each.reshape(-1)[part].astype(np.float64) for each in arrays]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,25 +61,15 @@ class Update:
     Statistics of batch normalisation are kept apart, as they are: y.
     """
 
-    delta: Mapping[str, NDArray[Any]]
+    y: Arrays  # as it lies in the reply
+    x: Arrays
+    norm: float  # the Euclidean norm of y - x over all arrays
     statistics: Arrays = field(default_factory=dict)
-    squares: float | None = None  # of its length, where it is known already
-
-    def times(self, share: float) -> "Update":
-        """A share of it; statistics stay as they are."""
-        if share == 1.0:
-            return self
-        return replace(self, delta=_Scaled(self.delta, share), squares=None)
 
     @property
-    def norm(self) -> float:
-        """Its Euclidean norm over all arrays."""
-        squares = self.squares
-        if squares is None:
-            squares = sum(
-                _squared_length(self.delta, name, d.size) for name, d in self.delta.items()
-            )
-        return math.sqrt(squares)
+    def delta(self) -> Arrays:
+        """How y differs from x."""
+        return {name: y - self.x[name] for name, y in self.y.items()}
 
     @property
     def largest(self) -> float:
@@ -160,13 +82,29 @@ class Update:
 
 
 def arrays_of(record: ArrayRecord) -> Arrays:
-    """The arrays of a record that the server made."""
-    return {name: np.asarray(array.numpy(), order="C") for name, array in record.items()}
+    """The arrays of a record that the server made, where they lie in it: nothing is copied."""
+    return {name: _own_numbers(array) for name, array in record.items()}
+
+
+def _own_numbers(array: Array) -> NDArray[Any]:
+    with suppress(TypeError):  # a type that NumPy does not know by name
+        usual = _in_place(array.data, np.dtype(array.dtype), array.shape)
+        if usual is not None:
+            return usual
+    return np.asarray(array.numpy(), order="C")
 
 
 def record_of(arrays: Arrays) -> ArrayRecord:
     """The record of arrays."""
-    return ArrayRecord({name: Array(np.asarray(value)) for name, value in arrays.items()})
+    return ArrayRecord({name: _packed(np.asarray(value)) for name, value in arrays.items()})
+
+
+def _packed(x: NDArray[Any]) -> Array:
+    """What Flower makes of an array, with one copy of its numbers."""
+    if x.dtype.kind not in "biuf":
+        return Array(x)
+    data = b"".join((_header(x.dtype.str, x.shape), np.ascontiguousarray(x).data))
+    return Array(dtype=str(x.dtype), shape=x.shape, stype=_STYPE, data=data)
 
 
 def all_finite(arrays: Mapping[str, NDArray[Any]]) -> bool:
@@ -190,20 +128,28 @@ def _header(dtype: str, shape: tuple[int, ...]) -> bytes:
     return stream.getvalue()
 
 
+def _in_place(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:
+    """The numbers of a serialised array where they lie; None if it does not begin as usual."""
+    usual, size = _header(dtype.str, shape), math.prod(shape)
+    if not data.startswith(usual) or len(data) != len(usual) + size * dtype.itemsize:
+        return None
+    return np.frombuffer(data, dtype, size, len(usual)).reshape(shape)
+
+
 def _numbers_in(name: str, array: Array, x: NDArray[Any]) -> NDArray[Any]:
     """The numbers of an array from outside, if they are as many as x has, in x's type.
 
     The claims of its header are checked against the bytes that came, so that no memory is taken
     for numbers that are not there.
     """
-    if array.stype != "numpy.ndarray":
+    if array.stype != _STYPE:
         raise UnusableError(f"array {name!r} is serialised as {array.stype!r}")
     data, room = array.data, _HEADER + _NUMBER * x.size
     if len(data) > room:
         raise UnusableError(f"array {name!r} has {len(data)} bytes, and {room} at most are needed")
-    usual = _header(x.dtype.str, x.shape)
-    if data.startswith(usual) and len(data) == len(usual) + x.nbytes:  # what nearly all are
-        return np.frombuffer(data, x.dtype, x.size, len(usual)).reshape(x.shape)
+    usual = _in_place(data, x.dtype, x.shape)
+    if usual is not None:  # what nearly all are
+        return usual
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
@@ -222,7 +168,7 @@ def _numbers_in(name: str, array: Array, x: NDArray[Any]) -> NDArray[Any]:
     flat = np.frombuffer(data, dtype, x.size, stream.tell()) if x.size else np.empty(0, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         y = flat.reshape(shape, order="F" if fortran else "C").astype(x.dtype, copy=False)
-    return np.asarray(y, order="C")
+    return np.require(y, requirements=["C", "A"])
 
 
 def update_in(content: RecordDict, model: Arrays) -> Update:
@@ -240,7 +186,7 @@ def update_in(content: RecordDict, model: Arrays) -> Update:
         if not np.issubdtype(x.dtype, np.floating):
             continue  # a counter is not learnt: the server keeps its own
         y = _numbers_in(name, theirs[name], x)
-        square = _squared_length(_Difference({name: y}, model), name, x.size)
+        square = squared_distance(y, x)
         if not math.isfinite(square):
             raise UnusableError(
                 f"array {name!r} is not finite, not in the model's {x.dtype}, or changes by more "
@@ -253,7 +199,7 @@ def update_in(content: RecordDict, model: Arrays) -> Update:
         else:
             learnt[name] = y
             squares += square
-    return Update(delta=_Difference(learnt, model), statistics=statistics, squares=squares)
+    return Update(y=learnt, x=model, norm=math.sqrt(squares), statistics=statistics)
 
 
 def is_statistic(name: str) -> bool:
@@ -264,8 +210,12 @@ def is_statistic(name: str) -> bool:
 # --- the sum ----------------------------------------------------------------------------------
 
 
-def moved(model: Arrays, weighted: Sequence[tuple[float, Update]]) -> Arrays:
-    r"""The model after a round: :math:`x + \sum_n w_n (y_n - x)`, never renormalised.
+def moved(
+    model: Arrays,
+    weighted: Sequence[tuple[float, Update]],
+    shares: Sequence[float] | None = None,
+) -> tuple[Arrays, float]:
+    r"""The model after a round, :math:`x + \sum_n w_n s_n (y_n - x)`, never renormalised.
 
     The sum is kept in float64, in the order given, and rounded once at the end, as in the
     simulator; the order is that of the devices' numbers, whoever answered first. It may overflow:
@@ -273,36 +223,56 @@ def moved(model: Arrays, weighted: Sequence[tuple[float, Update]]) -> Arrays:
 
     Statistics of batch normalisation become the average :math:`\sum w_n y_n / \sum w_n` over the
     updates there are: the sum could take a variance below 0.
+
+    Args:
+        model: x.
+        weighted: updates, each with its weight w.
+        shares: s, what is left of each update; 1 by default.
+
+    Returns:
+        The model, and the squared length of the way there; it is not finite where the model is not.
     """
-    shares = np.array([max(weight, 0.0) for weight, _ in weighted])
-    shares = shares / shares.sum() if shares.sum() > 0.0 else shares
-    after = dict(model)
+    weight = np.array([weight for weight, _ in weighted], dtype=np.float64)
+    share = np.ones(len(weight)) if shares is None else np.array(shares, dtype=np.float64)
+    after, squares = {**model, **_mean_statistics(model, weighted)}, 0.0
     for name, x in model.items():  # one array at a time, so that no second model is held
-        if not np.issubdtype(x.dtype, np.floating):
-            continue
-        if is_statistic(name):
-            if not (shares.any() and all(name in update.statistics for _, update in weighted)):
-                continue
-            total = np.zeros(x.shape)
-            for share, (_, update) in zip(shares, weighted, strict=True):
-                total += share * update.statistics[name].astype(np.float64)
-            after[name] = total.astype(x.dtype)
-        else:
-            after[name] = _summed(name, x, weighted)
-    return after
+        if np.issubdtype(x.dtype, np.floating) and not is_statistic(name):
+            rows = [update.y[name] for _, update in weighted]
+            after[name], square = _summed(x, rows, share, weight)
+            squares += square
+    return after, squares
 
 
-def _summed(name: str, x: NDArray[Any], weighted: Sequence[tuple[float, Update]]) -> NDArray[Any]:
-    start, following = x.reshape(-1), np.empty(x.size, x.dtype)
-    for part in _blocks(x.size):
-        total = start[part].astype(np.float64)
-        term = np.empty_like(total)
-        for weight, update in weighted:
-            np.multiply(_block(update.delta, name, part), weight, out=term, dtype=np.float64)
-            total += term
+def _summed(
+    x: NDArray[Any],
+    rows: Sequence[NDArray[Any]],
+    share: NDArray[np.float64],
+    weight: NDArray[np.float64],
+) -> tuple[NDArray[Any], float]:
+    after = np.empty(x.shape, x.dtype)
+    if x.dtype in _SWIFT:
+        return after, _kernel.step(x, rows, share, weight, after)
+    flat = after.reshape(-1)
+    for part, (here, *there) in _wide_blocks(x, *rows):
+        block = np.empty_like(here)
+        _kernel.step(here, there, share, weight, block)
         with np.errstate(over="ignore"):
-            following[part] = total
-    return following.reshape(x.shape)
+            flat[part] = block
+    return after, squared_distance(after, x)
+
+
+def _mean_statistics(model: Arrays, weighted: Sequence[tuple[float, Update]]) -> Arrays:
+    """Statistics of batch normalisation, where all updates have them."""
+    shares = np.array([max(weight, 0.0) for weight, _ in weighted])
+    if not shares.sum() > 0.0:
+        return {}
+    found = {}
+    for name in set.intersection(*(set(update.statistics) for _, update in weighted)):
+        total = np.zeros(model[name].shape)
+        for share, (_, update) in zip(shares / shares.sum(), weighted, strict=True):
+            total += share * update.statistics[name].astype(np.float64)
+        found[name] = total.astype(model[name].dtype)
+    return found
 
 
 def largest_finite(

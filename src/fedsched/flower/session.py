@@ -102,10 +102,12 @@ class Session:
             self._sent = (self.model, arrays)
 
     def record(self) -> ArrayRecord:
-        """The model as Flower carries it, made once."""
+        """The model as Flower carries it, made once; from then on it lies there alone."""
         if self._sent is None or self._sent[0] is not self.model:
             self._sent = None  # an old model is not held beside the new one
-            self._sent = (self.model, record_of(self.model))
+            record = record_of(self.model)
+            self.model = arrays_of(record)
+            self._sent = (self.model, record)
         return self._sent[1]
 
     def restore(self, saved: Saved) -> None:
@@ -305,9 +307,10 @@ class Session:
         self, server_round: int, weighted: Sequence[tuple[float, Update]]
     ) -> tuple[Arrays, ServerOptimiser | None, Influence] | None:
         """Model, optimiser and bounds after a round; None if a number of theirs is not finite."""
-        target, influence = self.influence.step(self.model, weighted)
-        if not all_finite(target):
+        stepped = self.influence.step(self.model, weighted)
+        if stepped is None:
             return None
+        target, influence = stepped
         if self.optimiser is None:
             return target, None, influence
         model, optimiser = self.optimiser.step(server_round, self.model, target)

@@ -1,3 +1,6 @@
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,5 +63,14 @@ def decide(
     threads: int,
     /,
 ) -> int: ...
+def distance(y: NDArray[Any], x: NDArray[Any], /) -> float: ...
+def step(
+    x: NDArray[Any],
+    rows: Sequence[NDArray[Any]],
+    share: _Array,
+    weight: _Array,
+    out: NDArray[Any],
+    /,
+) -> float: ...
 def kernels() -> tuple[str, ...]: ...
 def use(name: str, /) -> None: ...

@@ -19,6 +19,15 @@
 #include "weighted.c"
 #include "answer.c"
 
+#define REAL float
+#define OF(name) name##_single
+#include "step.c"
+#undef REAL
+#undef OF
+#define REAL double
+#define OF(name) name##_double
+#include "step.c"
+
 #ifndef KERNEL
 #define KERNEL baseline
 #endif
@@ -53,4 +62,12 @@ static int kernel_solve(const Problem *p, double *omega, double *q, Certificate 
     return SOLVED;
 }
 
-const Kernel NAME_OF(KERNEL) = {TEXT_OF(KERNEL), kernel_power, kernel_tariff, kernel_solve};
+static double kernel_distance(const void *y, const void *x, int64_t n, int single)
+{
+    return single ? distance_single(y, x, n) : distance_double(y, x, n);
+}
+
+static double kernel_step(const Step *s) { return s->single ? step_single(s) : step_double(s); }
+
+const Kernel NAME_OF(KERNEL) = {TEXT_OF(KERNEL), kernel_power,    kernel_tariff,
+                                kernel_solve,    kernel_distance, kernel_step};

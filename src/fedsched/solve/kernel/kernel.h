@@ -37,12 +37,23 @@ typedef struct {
     double responses; /* of all devices to a multiplier that were computed */
 } Certificate;
 
+/* Models of float32 (single) or float64: x, and what the rows y have made of it. */
+typedef struct {
+    const void *x, *const *y;
+    const double *share, *weight; /* of each row's difference */
+    int64_t rows, numbers;
+    void *out;
+    int single;
+} Step;
+
 typedef struct {
     const char *name;
     int (*power)(const Link *, int64_t n, const double *gain, const double *queue, double *power,
                  double *price, int threads);
     int (*tariff)(const Tariff *, int64_t n, double *power);
     int (*solve)(const Problem *, double *omega, double *q, Certificate *);
+    double (*distance)(const void *y, const void *x, int64_t n, int single);
+    double (*step)(const Step *);
 } Kernel;
 
 #endif

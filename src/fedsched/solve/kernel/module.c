@@ -1,4 +1,4 @@
-/* The binding: arrays of float64 in, arrays of float64 out. Stable ABI of Python 3.11.
+/* The binding: arrays in, arrays out. Stable ABI of Python 3.11.
  *
  * Sizes, types and bounds of every argument are checked before a number is read. The lock of the
  * interpreter is released while the kernel works.
@@ -6,8 +6,10 @@
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "arrays.h"
 #include "kernel.h"
 
 extern const Kernel kernel_baseline;
@@ -30,32 +32,6 @@ static int available(const Kernel **found)
     return count;
 }
 
-enum { MOST_ARRAYS = 8 };
-typedef struct {
-    Py_buffer view[MOST_ARRAYS];
-    int count;
-} Arrays;
-
-static void release(Arrays *arrays)
-{
-    while (arrays->count) PyBuffer_Release(&arrays->view[--arrays->count]);
-}
-
-/* The numbers of a contiguous float64 array of `length` numbers, or of any if that is negative. */
-static double *take(Arrays *arrays, PyObject *object, const char *name, int writable, Py_ssize_t length)
-{
-    Py_buffer *view = &arrays->view[arrays->count];
-    int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-    if (PyObject_GetBuffer(object, view, flags)) return NULL;
-    arrays->count++;
-    if (view->itemsize != 8 || !view->format || strcmp(view->format, "d") != 0 ||
-        (length >= 0 && view->len != 8 * length)) {
-        PyErr_Format(PyExc_ValueError, "%s must be a contiguous float64 array of %zd numbers", name, length);
-        return NULL;
-    }
-    return view->buf;
-}
-
 typedef struct {
     Link link;
     Problem problem;
@@ -65,12 +41,6 @@ typedef struct {
     Certificate *certificate;
     Py_ssize_t weights; /* how many there are */
 } Batch;
-
-static int refuse(const char *what)
-{
-    PyErr_SetString(PyExc_ValueError, what);
-    return 0;
-}
 
 /* The tail of the arguments that every solve has:
  * price, weight, omega, q, certificate, devices, design, draws, size, floor, threads. */
@@ -137,7 +107,8 @@ static PyObject *outcome(Arrays *arrays, int status)
 
 static PyObject *py_solve(PyObject *self, PyObject *const *a, Py_ssize_t count)
 {
-    Arrays arrays = {.count = 0};
+    Py_buffer room[MOST_ARRAYS];
+    Arrays arrays = {room, 0};
     Batch b = {.gain = NULL};
     int status = BAD_INPUT;
     (void)self;
@@ -165,7 +136,8 @@ static int read_link(PyObject *const *a, Link *link)
 /* power(gain, queue, power, cost, factor, noise, max_power, threads) */
 static PyObject *py_power(PyObject *self, PyObject *const *a, Py_ssize_t count)
 {
-    Arrays arrays = {.count = 0};
+    Py_buffer room[MOST_ARRAYS];
+    Arrays arrays = {room, 0};
     Link link;
     const double *gain, *queue;
     double *power;
@@ -190,7 +162,8 @@ static PyObject *py_power(PyObject *self, PyObject *const *a, Py_ssize_t count)
 static PyObject *py_tariff(PyObject *self, PyObject *const *a, Py_ssize_t count)
 {
     static const char *name[5] = {"gain", "second", "watt", "joule", "peak"};
-    Arrays arrays = {.count = 0};
+    Py_buffer room[MOST_ARRAYS];
+    Arrays arrays = {room, 0};
     Tariff t;
     const double **field[5] = {&t.gain, &t.second, &t.watt, &t.joule, &t.peak};
     double *power;
@@ -220,7 +193,8 @@ static PyObject *py_tariff(PyObject *self, PyObject *const *a, Py_ssize_t count)
 /* decide(gain, queue, power, cost, factor, noise, max_power, and the arguments of solve) */
 static PyObject *py_decide(PyObject *self, PyObject *const *a, Py_ssize_t count)
 {
-    Arrays arrays = {.count = 0};
+    Py_buffer room[MOST_ARRAYS];
+    Arrays arrays = {room, 0};
     Batch b = {.gain = NULL};
     int status = BAD_INPUT;
     (void)self;
@@ -272,11 +246,14 @@ static int prepare(PyObject *module)
     return 0;
 }
 
+#include "module_step.c"
+
 #define FUNCTION(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
 static PyMethodDef methods[] = {
     {"solve", FUNCTION(py_solve), NULL},     {"power", FUNCTION(py_power), NULL},
     {"decide", FUNCTION(py_decide), NULL},   {"kernels", FUNCTION(py_kernels), NULL},
     {"use", FUNCTION(py_use), NULL},         {"tariff", FUNCTION(py_tariff), NULL},
+    {"step", FUNCTION(py_step), NULL},       {"distance", FUNCTION(py_distance), NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)prepare}, {0, NULL}};
