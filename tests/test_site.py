@@ -11,7 +11,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 MOST_WORDS = 1_500
-LONG = {"auto"}  # still to be shortened
 REFERENCE = {"scenarios"}  # as long as it must be
 
 
@@ -103,7 +102,7 @@ def test_the_reference_has_every_public_name_command_and_policy(site):
 )
 def test_a_page_is_short(page):
     count = len(page.read_text(encoding="utf-8").split())
-    assert count <= MOST_WORDS or page.stem in LONG, f"{page.name} has {count} words"
+    assert count <= MOST_WORDS, f"{page.name} has {count} words"
 
 
 def test_the_readme_is_read_in_a_minute():
