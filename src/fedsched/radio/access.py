@@ -196,7 +196,7 @@ class AbstractOFDMA(AbstractAccess):
             array([4.])
         """
         if self.unit_s is None:
-            return np.broadcast_to(1.0 / share, np.shape(upload_s))
+            return np.asarray(np.ones_like(upload_s) / share)
         nats, on_share = self._nats(upload_s, share, self.unit_s)
         less = 1.0 - (1.0 - share) * np.exp(-nats)
         return np.asarray((nats / on_share) ** 2 / (share * less))

@@ -83,8 +83,10 @@ def expected_turns(upload_s: PerDevice, ready_s: PerDevice, probability: PerDevi
 
     Over the likely cohorts. With a device each cohort ends at the latest of three: those before it
     in line, delayed by its upload; its own readiness and what is uploaded from then on; those after
-    it.
+    it. If all are ready at once each adds its own upload, and the mean is exact.
     """
+    if not ready_s.any():
+        return Expected(float((probability * upload_s).sum()), upload_s, np.ones(len(upload_s)))
     order = np.argsort(ready_s, kind="stable")
     own, ready = upload_s[order], ready_s[order]
     member = likely_cohorts(probability)[:, order]
@@ -118,21 +120,18 @@ def expected_equal_split(
     others slower.
     """
     member = likely_cohorts(probability)
-    size = member.sum(axis=1, keepdims=True)
-
-    def ends(k: NDArray[np.int64]) -> NDArray[np.float64]:
-        share = np.broadcast_to(1.0 / np.maximum(k, 1), member.shape)
-        return ready_s + on_share_s(np.broadcast_to(upload_s, member.shape), share)
-
-    now, one_more, one_less = ends(size), ends(size + 1), ends(size - 1)
+    size = member.sum(axis=1)
+    counts, place = np.unique([size - 1, size, size + 1], return_inverse=True)
+    share = 1.0 / np.maximum(counts, 1)[:, None]  # few of them serve all cohorts
+    one_less, now, one_more = (ready_s + on_share_s(upload_s, share))[place.reshape(3, -1)]
     last = np.max(now, axis=1, keepdims=True, initial=0.0, where=member)
     last_if_more = np.max(one_more, axis=1, keepdims=True, initial=0.0, where=member)
     joins = np.maximum(last_if_more, one_more) - last
     leaves = last - _last_of_others(np.where(member, one_less, 0.0))
     added = np.where(member, leaves, joins).mean(axis=0)
     others = np.where(member, _last_of_others(np.where(member, now, 0.0)), last_if_more)
-    share = 1.0 / np.where(member, size, size + 1)  # of a device, in the cohort with it
-    slope = slope_on_share(np.broadcast_to(upload_s, member.shape), share)
+    _, with_it, joined = slope_on_share(upload_s, share)[place.reshape(3, -1)]
+    slope = np.where(member, with_it, joined)
     waits = np.where(member, now, one_more) >= others
     return Expected(float(last.mean()), added, (waits * slope).mean(axis=0))
 
