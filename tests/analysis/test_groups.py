@@ -42,6 +42,16 @@ def test_two_traces_of_one_name_are_two_environments():
     assert (one.environment, two.environment) == ("trace=" + "a" * 12, "trace=" + "b" * 12)
 
 
+def test_a_size_that_is_the_models_may_be_left_out():
+    logs = [log("uniform", seed=seed) for seed in (1, 2, 3)]
+    for each, bits in zip(logs, (32.0 * 555_178, None, 1e6), strict=True):
+        each.manifest["scenario"]["data"]["name"] = "cifar10"
+        each.manifest["scenario"]["training"] = {"model": "paper-cnn"}
+        each.manifest["scenario"]["uplink"]["bits"] = bits
+    del logs[1].manifest["scenario"]["uplink"]["bits"]
+    assert [group.seeds for group in group_runs(logs)] in ([[1, 2], [3]], [[3], [1, 2]])
+
+
 def test_a_list_of_sizes_is_short_in_a_label_and_told_from_another():
     logs = [log("uniform") for _ in range(3)]
     for each, sizes in zip(logs, (500, [40] * 9 + [900], [900] + [40] * 9), strict=True):

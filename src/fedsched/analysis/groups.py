@@ -54,6 +54,13 @@ _IGNORED = frozenset(
 
 _MARK = 12  # characters of a checksum that tell files apart
 
+# Who names this size says what is so without it: 32 bits for each parameter.
+_USUAL_SIZE = {
+    "data.name": "cifar10",
+    "training.model": "paper-cnn",
+    "uplink.bits": 32.0 * 555_178,
+}
+
 # Fields that came after the first logs were written, with what every run did before.
 _LATER = {
     "training.aggregator": "sum",
@@ -108,6 +115,8 @@ def _flat(log: RunLog) -> dict[str, Any]:
         for part, table in scenario.items()
         for name, value in table.items()
     }
+    if _USUAL_SIZE.items() <= found.items():
+        del found["uplink.bits"]
     if "fleet.sha256" in found:  # its numbers are fields; the name of the file tells nothing more
         found["fleet.sha256"] = found["fleet.sha256"][:_MARK]
         del found["fleet.file"]
