@@ -108,13 +108,15 @@ def half(scenario, out):
 def flower(folder, rounds):
     """Rounds of a server of Flower, whose nodes live in this process; its exit code.
 
-    A server app is a script: it may end with the error of the file system as Python raises it.
+    A server app is a script: it may end with the error of the file system, or with a sentence, as
+    Python raises them.
     """
+    from fedsched.errors import InputError
     from tests.flower.loopback import Loopback, run
 
     try:
         run(Loopback(4), Path(folder), int(rounds), "lyapunov")
-    except OSError:
+    except (OSError, InputError):
         return 2
     return 0
 
