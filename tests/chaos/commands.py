@@ -111,8 +111,9 @@ def flower(folder, rounds):
     A server app is a script: it may end with the error of the file system, or with a sentence, as
     Python raises them.
     """
-    from fedsched.errors import InputError
     from tests.flower.loopback import Loopback, run
+
+    from fedsched.errors import InputError
 
     try:
         run(Loopback(4), Path(folder), int(rounds), "lyapunov")
