@@ -1,6 +1,7 @@
 """Processes that are killed at random, over and over, until what they do is done."""
 
 import importlib.util
+import math
 import os
 import shutil
 import signal
@@ -50,18 +51,20 @@ def kill_sweep(root, kills, engine, rng):
     whole = subprocess.run([*words, "--out", "whole", "--workers", "2"], check=False, **given)
     if whole.returncode:
         raise HarmError(f"a sweep ended with {whole.returncode}: {whole.stderr[-2000:]}")
-    expected, code = tree(place / "whole"), None
-    for number in range(3 * kills + 1):
+    expected, code, whole_s = tree(place / "whole"), None, math.inf
+    for number in range(3 * kills + 2):
+        began = time.monotonic()
         sweep = subprocess.Popen(
             [*words, "--engine", engine, "--out", "r"], start_new_session=True, **given
         )
-        if done < kills and number < 3 * kills:
+        if done < kills and 0 < number <= 3 * kills:  # the first is not disturbed
             try:
-                sweep.wait(rng.uniform(2.0, 20.0))
+                sweep.wait(rng.uniform(0.2, 0.9) * whole_s)
             except subprocess.TimeoutExpired:
                 os.killpg(sweep.pid, signal.SIGKILL)
                 done += 1
         _, said = sweep.communicate(timeout=PATIENCE_S)
+        whole_s = time.monotonic() - began if number == 0 else whole_s
         if (code := sweep.returncode) not in (0, -signal.SIGKILL):
             raise HarmError(f"{engine}: a sweep ended with {code}: {said[-2000:]}")
         if code == 0 and tree(place / "r") != expected:
