@@ -272,6 +272,21 @@ def test_best_against_best_is_each_policy_with_what_suits_it(tmp_path):
         times(tmp_path, "--targets", "0.5", "--best", "0,never")
 
 
+def test_a_schedule_for_another_time_takes_no_place_however_many_seeds_it_has(tmp_path):
+    write_grid(tmp_path, seeds=(1, 2), rounds=200, kinds={("uniform", 1): (0.1, 1.0)})
+    for made_for_s, seeds in ((0.0, (1, 2)), (0.5, (1,))):
+        for seed in seeds:
+            about = manifest("auto", 10, seed, uplink__computation_s=made_for_s)
+            rows = table(rounds=200, seed=seed, airtime_s=0.05)
+            write_run(tmp_path / f"auto-{made_for_s}-{seed}", about, rows)
+    rows = answer(tmp_path, "--targets", "0.7", "--best", "0,0.5,10")["rows"]
+    assert [(row["computation_s"], row["configuration"], row["seeds"]) for row in rows] == [
+        (0.0, "auto m=10 c=0", [1, 2]), (0.0, "uniform m=1", [1, 2]),
+        (0.5, "auto m=10 c=0.5", [1]), (0.5, "uniform m=1", [1, 2]),
+        (10.0, "uniform m=1", [1, 2]),
+    ]  # fmt: skip
+
+
 def test_uploads_are_shown_where_they_differ(tmp_path):
     """The mean over uploads, and omega over the rounds that have it; an early log has neither."""
     plain, packed = table(), table(seed=2)

@@ -1,6 +1,6 @@
 """Best against best: every policy with the configuration that suits it, by computation time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -13,7 +13,7 @@ from fedsched.analysis.speedup import Speedup
 __all__ = ["Best", "best_against_best"]
 
 _BASELINE = ("uniform", "none")  # devices are drawn uniformly, and send all their bits
-Arrivals = list[tuple[Group, tuple[Reach, ...]]]
+Arrivals = Mapping[Group, tuple[Reach, ...] | None]  # a place for each target, if all are reached
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,21 +39,24 @@ def best_against_best(
 ) -> list[Best]:
     """The best configuration of each policy, with hindsight, in every environment.
 
-    It has the least geometric mean of the times to the targets. Of a policy those configurations
-    take part that have the most seeds, and reach all targets with all of them. Updates that are
-    compressed in another way make another policy. A policy that plans with the computation time
-    takes part where it was made for at least half and at most twice that time.
+    It has the least geometric mean of the times to the targets. Updates that are compressed in
+    another way make another policy. A configuration that plans with the computation time takes part
+    where it was made for at least half and at most twice that time. Of those of a policy that are
+    left, the ones with the most seeds take part, if they reach all targets with all of them.
     """
     policies: dict[tuple[str, ...], list[Group]] = {}
     for group in groups:
         policies.setdefault((group.environment, *_policy(group)), []).append(group)
-    arrivals = [_arrivals(each, targets, protocol, measure) for each in policies.values()]
+    arrivals = {each: _reached(each, targets, protocol, measure) for each in groups}
     found = []
     for computation_s in computations_s:
-        suited = [[each for each in one if _suits(each[0], computation_s)] for one in arrivals]
-        firsts = [_first(each, computation_s) for each in suited if each]
-        for group, reached in firsts:
-            here = [each for each, _ in firsts if each.environment == group.environment]
+        firsts = {
+            group: reached
+            for each in policies.values()
+            for group, reached in _first(each, arrivals, computation_s)
+        }
+        for group, reached in firsts.items():
+            here = [each for each in firsts if each.environment == group.environment]
             base = next((each for each in here if _policy(each) == _BASELINE), None)
             gain = partial(
                 _gain, base, group, computation_s=computation_s, protocol=protocol, measure=measure
@@ -78,18 +81,13 @@ def _policy(group: Group) -> tuple[str, str]:
     return str(group.fields.get("policy.kind")), str(sent)
 
 
-def _arrivals(
-    groups: Sequence[Group], targets: Sequence[float], protocol: ArrivalProtocol, measure: Measure
-) -> Arrivals:
-    """When those with the most seeds reach the targets, if they reach all."""
-    most = max(len(group.logs) for group in groups)
-    found = []
-    for group in groups:
-        reached = [mean_reach(group, goal, protocol, measure=measure) for goal in targets]
-        known = tuple(each for each in reached if each is not None)
-        if len(group.logs) == most and len(known) == len(targets):
-            found.append((group, known))
-    return found
+def _reached(
+    group: Group, targets: Sequence[float], protocol: ArrivalProtocol, measure: Measure
+) -> tuple[Reach, ...] | None:
+    """When all its seeds reach each of the targets; None if one does not."""
+    reached = [mean_reach(group, goal, protocol, measure=measure) for goal in targets]
+    known = tuple(each for each in reached if each is not None)
+    return known if len(known) == len(targets) else None
 
 
 def _suits(group: Group, computation_s: float) -> bool:
@@ -98,8 +96,19 @@ def _suits(group: Group, computation_s: float) -> bool:
     return made_for_s is None or 0.5 * made_for_s <= computation_s <= 2.0 * made_for_s
 
 
-def _first(arrivals: Arrivals, computation_s: float) -> tuple[Group, tuple[Reach, ...]]:
-    return min(arrivals, key=lambda each: prod(one.time_s(computation_s) for one in each[1]))
+def _first(
+    groups: Sequence[Group], arrivals: Arrivals, computation_s: float
+) -> list[tuple[Group, tuple[Reach, ...]]]:
+    """The quickest of those that suit and have the most seeds; none if no such one arrives."""
+    suited = [each for each in groups if _suits(each, computation_s)]
+    most = max((len(each.logs) for each in suited), default=0)
+    known = [
+        (each, reached)
+        for each in suited
+        if len(each.logs) == most and (reached := arrivals[each]) is not None
+    ]
+    known.sort(key=lambda each: prod(one.time_s(computation_s) for one in each[1]))
+    return known[:1]
 
 
 def _gain(base: Group | None, group: Group, *targets: float, **asked: Any) -> Speedup | None:
