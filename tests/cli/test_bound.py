@@ -56,6 +56,7 @@ def test_a_run_and_its_bound_are_told_and_drawn(tmp_path):
     assert told["measured"]["round"] == [0, 3]
 
 
+@pytest.mark.slow
 def test_a_length_that_chance_chose_is_said(tmp_path):
     ends = {"rounds": 50, "seed": 1, "eval_every": 1, "stop_accuracy": 0.01}
     train(scenario_from({**TABLE, "run": ends}), tmp_path / "run")

@@ -14,6 +14,7 @@ BLOCK = re.compile(r'^```(python|sh|text|\w+ title="[\w.]+")\n(.*?)^```', re.MUL
 PAGES = ("units", "throughput", "budgets", "figures", "your-own")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_shows_is_what_happens(fedsched, page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -59,6 +59,7 @@ def test_no_probabilities_of_a_grid_are_better(overhead_s, kappa):
         assert cost(ours) <= best * 1.01
 
 
+@pytest.mark.slow
 def test_the_mean_time_of_a_round_is_that_of_the_formula():
     time_s = RNG.lognormal(sigma=1.5, size=8)
     rounds = [decided(time_s, t) for t in range(4000)]
@@ -69,6 +70,7 @@ def test_the_mean_time_of_a_round_is_that_of_the_formula():
     assert np.abs(part - q).max() < 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2, 3, 10, 101])
 @pytest.mark.parametrize("spread", [0.0, 1.0, 5.0])
 def test_the_weights_of_every_round_add_up_to_nearly_one(devices, spread):

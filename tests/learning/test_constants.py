@@ -83,6 +83,7 @@ def test_estimates_come_within_ten_per_cent_of_least_squares(problem, seed):
     assert found.noise_sq.low < found.noise_sq.value < found.noise_sq.high
 
 
+@pytest.mark.slow
 def test_the_curvature_of_softmax_at_zero_is_known():
     # All classes are equally likely, so the Hessian is (Id/C - 1/C^2) times the inputs' moments.
     dataset = load_dataset("digits")
@@ -105,6 +106,7 @@ def test_the_curvature_of_softmax_at_zero_is_known():
     assert found.loss == pytest.approx(np.log(10.0), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_negative_curvature_counts_by_its_size(problem):
     dataset, partition = problem
     found = estimate_constants(
@@ -118,6 +120,7 @@ def test_a_negative_curvature_counts_by_its_size(problem):
     assert found.smoothness.value == pytest.approx(smoothness, rel=0.1)
 
 
+@pytest.mark.slow
 def test_alike_devices_diverge_less_than_unlike_ones():
     dataset = load_dataset("digits")
     model = build_model("softmax", dataset, 1)

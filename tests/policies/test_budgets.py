@@ -82,6 +82,7 @@ def played(policy, table):
         yield decision
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("link", "budgets"), CASES.values(), ids=CASES)
 @pytest.mark.parametrize(("mode", "credit"), [("average", 10.0), ("strict", 1.0)])
 def test_auto_never_spends_more_than_its_credit_and_what_came_in(link, budgets, mode, credit):

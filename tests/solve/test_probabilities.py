@@ -221,6 +221,7 @@ def test_the_papers_rounds_are_certified(paper_rounds):
     )
 
 
+@pytest.mark.slow
 def test_a_local_solver_loses_a_per_cent_in_a_round_of_the_paper(paper_rounds):
     solution = optimal_probabilities(paper_rounds, weight=1.0, draws=5)
     lost = [

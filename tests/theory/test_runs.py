@@ -32,6 +32,7 @@ def folder(tmp_path_factory):
     return place
 
 
+@pytest.mark.slow
 def test_the_bound_of_a_run_takes_its_schedule_and_its_gradients(folder):
     found = bound_of_run(folder, devices=3, batches=8, replay_every=1)
     assert found.measured_round.tolist() == list(range(9))
@@ -59,6 +60,7 @@ def test_the_bound_of_a_run_takes_its_schedule_and_its_gradients(folder):
     assert found.inverse.min() >= 1 / found.least_probability / 6
 
 
+@pytest.mark.slow
 def test_without_replay_only_the_models_of_the_folder_are_measured(folder):
     found = bound_of_run(folder, devices=2, batches=4)
     assert found.measured_round.tolist() == [0, 6, 8]
@@ -109,6 +111,7 @@ def test_a_run_that_left_updates_out_is_refused(tmp_path):
         bound_of_run(tmp_path / "run", devices=2, batches=4)
 
 
+@pytest.mark.slow
 def test_a_list_of_equal_sizes_is_no_reason_to_refuse(folder, tmp_path):
     data = {**TABLE["data"], "samples": [60] * 6}
     run(scenario_from({**TABLE, "data": data}), tmp_path / "run")
