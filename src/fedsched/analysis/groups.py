@@ -13,6 +13,7 @@ from fedsched.analysis.curves import curve_of
 from fedsched.analysis.speedup import Speedup, speedup
 from fedsched.runs.manifest import common_computation_s
 from fedsched.runs.runlog import RunLog
+from fedsched.solve.uplink import PAPER_UPLINK
 
 __all__ = [
     "Group",
@@ -58,7 +59,7 @@ _MARK = 12  # characters of a checksum that tell files apart
 _USUAL_SIZE = {
     "data.name": "cifar10",
     "training.model": "paper-cnn",
-    "uplink.bits": 32.0 * 555_178,
+    "uplink.bits": float(PAPER_UPLINK.bits),
 }
 
 # Fields that came after the first logs were written, with what every run did before.

@@ -145,12 +145,8 @@ class Pricing:
         price = self.price(plan, queues)
         if self.system.in_turn:
             return plan, price
-        price_s, per_second, best, chosen = (
-            plan.upload_s,
-            np.ones(len(price)),
-            np.inf,
-            (plan, price),
-        )
+        price_s, per_second = plan.upload_s, np.ones(len(price))
+        best, chosen = np.inf, (plan, price)
         for _ in range(_PASSES):
             q = solve(price)
             part = q > 0.0

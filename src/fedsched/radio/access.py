@@ -14,12 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.checks import one_of, positive_number, whole_number
-from fedsched.radio.expected import (
-    Expected,
-    expected_equal_split,
-    expected_last,
-    expected_turns,
-)
+from fedsched.radio.expected import Expected, expected_equal_split, expected_last, expected_turns
 from fedsched.values import PerDevice
 
 __all__ = [
