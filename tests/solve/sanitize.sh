@@ -1,7 +1,7 @@
 #!/bin/sh
 # The fuzz once under AddressSanitizer and UBSan, and a small one under valgrind: sanitize.sh PYTHON
 set -e
-python=$1
+case $1 in /*) python=$1 ;; *) python=$PWD/$1 ;; esac # the work is done elsewhere
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cp -r src tests "$place"
