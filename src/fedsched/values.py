@@ -197,6 +197,7 @@ class Experience:
     norm: NDArray[np.float64]  # Euclidean norm of the update
     update: NDArray[np.float32] | None  # the updates themselves, for policies that need them
     weight: NDArray[np.float64]  # of each update in the sum
+    step: float = math.nan  # Euclidean norm of the sum, where that is measured
     course: float = math.nan  # of the model, for policies that follow it
 
     def with_losses(self) -> Self:

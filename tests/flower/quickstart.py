@@ -114,7 +114,7 @@ def measured(name, folder, seed, rounds=ROUNDS):
 
 
 def scheduled(folder, seed, **settings):
-    return ChannelStrategy(folder=folder, seed=seed, **settings)
+    return ChannelStrategy(folder=folder, seed=seed, fraction_evaluate=0.0, **settings)
 
 
 PAPER = {"design": "with-replacement", "lam": 100.0, "v": 100.0, "start": "empty", "qmin": 0.0}

@@ -10,7 +10,6 @@ from tests.flower.quickstart import PAPER, measured
 
 from fedsched.errors import InputError
 from fedsched.flower import ChannelStrategy
-from fedsched.flower.paced import MOST_WEIGHT, SURE
 from fedsched.runs.runlog import read_run
 from fedsched.solve.uplink import PAPER_UPLINK
 
@@ -35,9 +34,8 @@ def test_nothing_set_is_as_good_as_fedavg_with_all_nodes(tmp_path):
     assert np.min(np.subtract(ours, theirs)) > -0.02
     for seed in range(3):
         log = read_run(tmp_path / names[1] / str(seed))
-        sums = map(sum, log.lists("weight"))
-        assert all(SURE - 1e-9 <= each <= MOST_WEIGHT + 1e-9 for each in sums)
-        assert sum(map(len, log.lists("device"))) < 0.97 * 30 * 10  # not everybody, every time
+        assert list(map(sum, log.lists("weight"))) == pytest.approx([1.0] * 30)
+        assert sum(map(len, log.lists("device"))) < 0.9 * 30 * 10  # not everybody, every time
 
 
 @pytest.mark.slow

@@ -112,24 +112,39 @@ class Scheduler:
             },
         )
 
-    def _policy(self, state: FederationState, present: NDArray[np.int64]) -> AbstractPolicy:
+    def _policy(
+        self, state: FederationState, present: NDArray[np.int64], share: float
+    ) -> AbstractPolicy:
         """The policy for the devices that are present, with what they take if it asks for it."""
         policy = self.policy_of(len(present))
         if not isinstance(policy, Paced):
             return policy
         work_s = state.fleet.pace.known().work_s[present]
-        return replace(policy, work_s=work_s, overhead_s=state.overhead_s)
+        return replace(policy, work_s=work_s, overhead_s=state.overhead_s, share=share)
 
     def schedule(
-        self, state: FederationState, grid: Grid, present: NDArray[np.int64], model: ArrayRecord
+        self,
+        state: FederationState,
+        grid: Grid,
+        present: NDArray[np.int64],
+        model: ArrayRecord,
+        share: float,
     ) -> tuple[ScheduledRound, FederationState]:
-        """One round on air among the present devices; what each device spends is counted."""
+        """One round on air among these devices; what each device spends is counted.
+
+        Args:
+            state: before the round.
+            grid: to ask devices what the policy wants to know.
+            present: the devices that can be chosen, ascending.
+            model: that they would train.
+            share: of those that are there, from whom they were drawn.
+        """
 
         def measure(kind: str, devices: NDArray[np.int64]) -> NDArray[np.float64]:
             return self._feedback(state.fleet, grid, kind, devices, model)
 
         done, policy = schedule_present(
-            policy=self._policy(state, present),
+            policy=self._policy(state, present, share),
             uplink=self.uplink,
             seed=self.seed,
             round=state.round,
@@ -173,6 +188,7 @@ class Scheduler:
         losses: Sequence[float],
         updates: Sequence[Update],
         weights: Sequence[float],
+        step: float,
     ) -> FederationState:
         """Let a policy that learns from its cohorts learn.
 
@@ -183,6 +199,7 @@ class Scheduler:
             losses: may be NaN; such a device teaches nothing to a policy that learns losses.
             updates: in the same order.
             weights: of the updates in the sum.
+            step: the length of the sum.
         """
         policy = self.policy_of(len(present))
         if not len(present):
@@ -194,6 +211,7 @@ class Scheduler:
             square_loss=np.array(losses) ** 2,
             norm=np.array([each.norm for each in updates]),
             weight=np.array(weights),
+            step=step,
             update=np.stack([each.flat() for each in updates])
             if Need.UPDATE in policy.needs and updates
             else None,

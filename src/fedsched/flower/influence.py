@@ -31,6 +31,7 @@ class Influence:
 
     bounds: str  # "off", "clip" or "robust"
     memory: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    length: float = math.nan  # of the last step, before its bound
 
     def step(
         self, model: Arrays, weighted: Sequence[tuple[float, Update]]
@@ -88,7 +89,7 @@ class Influence:
         statistics = {name: x for name, x in target.items() if is_statistic(name)}
         if not (math.isfinite(squares) and all_finite(statistics)):
             return None
-        return target, replace(self, memory=memory)
+        return target, replace(self, memory=memory, length=math.sqrt(squares))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What is remembered, to be saved."""

@@ -1,63 +1,59 @@
 r"""Who takes part where every node has a link of its own and the slowest of a cohort ends a round.
 
-Let :math:`t_1 \le \dots \le t_N` be what the nodes take, and q not increase with t. If cohorts are
-nested, that is one :math:`u \sim U(0, 1)` a round and everybody with :math:`q_n > u`, then the
-slowest node of a cohort is n or slower with probability :math:`q_n`. So a round takes
+Cohorts are nested, so that slow nodes come together and wait for each other, and the weights of
+every round add up to one (see :mod:`fedsched.solve.nested`). How many nodes a round needs depends
+on how much their updates differ. With :math:`G = \sum w_n \Delta_n` the step of a round,
 
-.. math:: \mathbb E\, T = c + \sum_n (t_n - t_{n-1})\, q_n , \qquad t_0 = 0
+.. math:: \sum_n w_n \|\Delta_n\|^2 - \|G\|^2 \approx (1 - s)\, V , \qquad
+          \|G\|^2 \approx \|\bar\Delta\|^2 + s\, V , \qquad s = \sum_n w_n^2 ,
 
-seconds on average, with c for what is not the nodes': linear in q, and no other way to draw with
-these probabilities takes less. Slow nodes come together, and wait for each other.
+where V is how far updates are from their mean :math:`\bar\Delta`, squared. Running sums of the four
+give V and :math:`\|\bar\Delta\|^2`. A round's noise is :math:`Q V / N`. So a small Q is worth its
+time where :math:`N \|\bar\Delta\|^2 / V` is small: late in training, or where nodes hold different
+data.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsched.checks import finite_array, positive_number, whole_number
+from fedsched.checks import finite_array, number_within, positive_number, whole_number
 from fedsched.policies import AbstractPolicy, PolicyState
 from fedsched.policies.base import nobody
 from fedsched.policies.system import reachable_gains
-from fedsched.values import Cohort, Decision, Observation, PerDevice, Plan, spread
+from fedsched.solve.nested import Tiers, least_time
+from fedsched.values import Cohort, Decision, Experience, Observation, PerDevice, Plan, spread
 
-__all__ = ["Paced", "slope_blocks"]
+__all__ = ["LEAST_NOISE", "MOST_NOISE", "Paced"]
 
-_STEPS = 40  # of the fixed point; each lowers the time
-_HALVINGS = 60  # of the price that keeps Q within its bound
-# The wider the sums, the shorter the rounds and the lower the accuracy after so many of them: see
-# docs/flower.md for what was measured.
-MOST_WEIGHT = 1.35  # that the weights of a round add up to
-SURE = 0.7  # of the nodes: the fastest, who always take part
+# Both were chosen by training with other seeds than those of docs/flower.md.
+LEAST_NOISE, MOST_NOISE = 1.2, 4.0  # that the bound of Q is always within
+_SHARE = 1.0 / 3.0  # of N |mean|^2 / V is kappa: steps are longer than would be best
+_KEPT = 0.7  # of what was seen before, a round
+_SEEN = "spread"  # sums of (1 - s) V, 1 - s, |G|^2 and s
+_LAW = "law"  # of the last cohort
+_TUNING = ("price_of_time", "kappa", "average_inverse_probability", "average_airtime_s")
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Paced(AbstractPolicy):
-    r"""Least time to a target with nested cohorts, at a step size that was chosen for FedAvg.
+    r"""Least time to a target with steps of the length that was chosen for FedAvg.
 
-    Rounds to a target grow as :math:`1 + Q / \kappa` with :math:`Q = \frac1N \sum_n 1 / q_n`. So
-    :math:`(\kappa + Q)\, \mathbb E\, T` is minimised over all q that do not increase with t:
-
-    .. math:: q_n = \sqrt{\frac{1}{N \lambda s_n}} \text{ within its bounds}, \qquad
-              \lambda = \frac{\kappa + Q}{\mathbb E\, T} ,
-
-    where :math:`s_n` is the slope of the greatest convex minorant of t over its ranks, from the
-    slowest node on that always takes part.
-
-    The weights 1/(N q) of a cohort add up to at most Q, when all take part, and to at least the
-    share of nodes that always do. So Q is at most 1.35, by a lower lambda, and the fastest 0.7 of
-    the nodes have q = 1: the weights of *every* round add up to between 0.7 and 1.35.
+    It minimises :math:`(\kappa + Q)(c + \tau)`, as rounds to a target grow as
+    :math:`1 + Q / \kappa`, over all laws of nested cohorts whose weights add up to one and are 1/N
+    on average.
 
     Attributes:
         bits: of an update; what it observes are rates in bit/s.
         work_s: what each node takes before it uploads: its download and its computation.
         overhead_s: c, of a round, whoever takes part.
-        kappa: of the law of rounds; N if None.
+        kappa: of the law of rounds; learnt from the updates if None.
         least: so many nodes take part in every round.
+        share: of the nodes that are present are these, if others were left out by chance.
     """
 
     bits: float
@@ -65,12 +61,14 @@ class Paced(AbstractPolicy):
     overhead_s: float = 0.0
     kappa: float | None = None
     least: int = 1
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         positive_number("bits", self.bits)
         positive_number("overhead_s", self.overhead_s, allow_zero=True)
         finite_array("work_s", self.work_s, allow_zero=True)
         whole_number("least", self.least, least=0)
+        number_within("share", self.share, "(0, 1]", "it is a share of the nodes")
         if self.kappa is not None:
             positive_number("kappa", self.kappa)
 
@@ -79,84 +77,65 @@ class Paced(AbstractPolicy):
         """What tables and figures call it: it is the self-tuning policy of parallel links."""
         return "auto"
 
+    @property
+    def shared_state(self) -> frozenset[str]:
+        """What the updates have told and the law belong to no single node."""
+        return frozenset({_SEEN, _LAW})
+
     def init(self, devices: int) -> PolicyState:
-        """It remembers nothing: what nodes take is measured."""
+        """Nothing was seen or decided."""
         whole_number("devices", devices)
-        return {}
+        return {_SEEN: np.zeros(4), _LAW: np.full(4, np.nan)}
 
     def decide(self, observed: Observation, state: PolicyState) -> tuple[Decision, PolicyState]:
-        """Times, probabilities, and one draw for all."""
+        """Times, the law of cohorts, and one draw for all."""
         devices = len(observed.gain)
         reachable, rate = reachable_gains(observed.gain)
         if len(rate) == 0:
             return nobody(devices), state
         upload_s = self.bits / rate
-        q = self.probability(self.work_s[reachable] + upload_s)
-        probability = spread(q, reachable, devices, 0.0)
-        u = observed.luck.stream("sampling").random()
-        chosen = np.flatnonzero(probability > u)
+        work_s, kappa = self.work_s[reachable], self.kappa_of(state, len(rate))
+        law, price = least_time(
+            Tiers.of(work_s + upload_s, max(self.least, 1)),
+            kappa=kappa,
+            overhead_s=self.overhead_s,
+            most=max(min(1.0 + kappa, MOST_NOISE * self.share), LEAST_NOISE),
+            least=self.least,
+        )
+        chosen, weight = law.cohort(observed.luck.stream("sampling").random())
         plan = Plan(  # nobody sets a power
-            power_w=np.zeros(len(rate)), bits=self.bits, upload_s=upload_s, compute_s=self.work_s
+            power_w=np.zeros(len(rate)), bits=self.bits, upload_s=upload_s, compute_s=work_s
         )
         decision = Decision(
             plan=plan.among(reachable, devices),
-            probability=probability,
-            cohort=Cohort(device=chosen, weight=1.0 / (devices * probability[chosen])),
+            probability=spread(law.probability, reachable, devices, 0.0),
+            cohort=Cohort(device=np.flatnonzero(reachable)[chosen], weight=weight),
         )
-        return decision, state
+        law_now = np.array([price, kappa, law.inverse, law.mean_s])
+        return decision, {**state, _LAW: law_now}
 
-    def probability(self, time_s: PerDevice) -> PerDevice:
-        """The q of nodes that take so long."""
-        devices = len(time_s)
-        order = np.argsort(time_s, kind="stable")
-        gap_s = np.diff(time_s[order], prepend=0.0)
-        sure = min(max(math.ceil(SURE * devices), self.least, 1), devices)
-        slope_s = slope_blocks(gap_s[sure:])
-        kappa = float(devices) if self.kappa is None else self.kappa
+    def tuning(self, state: PolicyState) -> Mapping[str, float]:
+        """The law of the last cohort."""
+        return dict(zip(_TUNING, state.get(_LAW, np.full(4, np.nan)).tolist(), strict=True))
 
-        def at(lam: float) -> PerDevice:
-            q = np.ones(devices)
-            with np.errstate(divide="ignore"):
-                q[sure:] = np.minimum(np.sqrt(1.0 / (devices * lam * slope_s)), 1.0)
-            return q
+    def kappa_of(self, state: PolicyState, devices: int) -> float:
+        """The one that was given, or has been learnt, or the number of devices."""
+        if self.kappa is not None:
+            return self.kappa
+        apart, rest, squares, share = map(float, state.get(_SEEN, np.zeros(4)))
+        if not (rest > 0.0 and apart > 0.0):
+            return float(devices)
+        noise = apart / rest
+        signal = max(squares - share * noise, 0.0) / (rest + share)
+        return _SHARE * devices * signal / noise
 
-        q, lam = np.ones(devices), 0.0
-        for _ in range(_STEPS):
-            lam = (kappa + _inverse(q)) / (self.overhead_s + float((gap_s * q).sum()))
-            q = at(lam)
-        back = np.empty(devices)
-        back[order] = q if _inverse(q) <= MOST_WEIGHT else at(_bounded(at, lam))
-        return back
-
-
-def _inverse(q: PerDevice) -> float:
-    return float((1.0 / q).mean())
-
-
-def _bounded(at: Callable[[float], PerDevice], lam: float) -> float:
-    """The largest price of a second, up to ``lam``, with which Q is within its bound.
-
-    It is the best there: to keep Q within a bound is to give it a price, as to lower lambda is.
-    """
-    low, high = 0.0, lam
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _inverse(at(middle)) <= MOST_WEIGHT else (low, middle)
-    return low if low > 0.0 else lam * 2.0**-_HALVINGS
-
-
-def slope_blocks(gap: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The slopes of the greatest convex minorant of the cumulative sum: neighbours are pooled.
-
-    Example:
-        >>> slope_blocks(np.array([1.0, 3.0, 1.0, 4.0])).tolist()
-        [1.0, 2.0, 2.0, 4.0]
-    """
-    blocks: list[tuple[float, int]] = []  # sum and number of the gaps that share a slope
-    for each in gap.tolist():
-        total, count = each, 1
-        while blocks and blocks[-1][0] * count >= total * blocks[-1][1]:
-            before, more = blocks.pop()
-            total, count = total + before, count + more
-        blocks.append((total, count))
-    return np.repeat([total / count for total, count in blocks], [count for _, count in blocks])
+    def observe(self, state: PolicyState, experience: Experience) -> PolicyState:
+        """How far the updates of a cohort were from each other, and how far they went together."""
+        total = float(experience.weight.sum())
+        if not (total > 0.0 and math.isfinite(experience.step)):
+            return state
+        weight = experience.weight / total
+        square, share = (experience.step / total) ** 2, float(weight @ weight)
+        apart = max(float(weight @ experience.norm**2) - square, 0.0)
+        seen = np.array([apart, 1.0 - share, square, share])
+        return {**state, _SEEN: _KEPT * state.get(_SEEN, np.zeros(4)) + seen}

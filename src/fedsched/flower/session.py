@@ -176,13 +176,15 @@ class Session:
         awake = online if self.idle else state.fleet.awake(online, t)
         knowledge = self.scheduler.knowledge
         state = self.scheduler.learn(state, grid, awake, online)
-        present = self._some(t, knowledge.present(state.fleet, awake, t))
+        there = knowledge.present(state.fleet, awake, t)
+        present = self._some(t, there)
         if not (knowledge.channel(state.fleet)[present] > 0.0).any():
             self.state = state
             self._nobody(t, len(online))
             return []
         self.idle = 0
-        scheduled, self.state = self.scheduler.schedule(state, grid, present, arrays)
+        share = len(present) / len(there)
+        scheduled, self.state = self.scheduler.schedule(state, grid, present, arrays, share)
         device = scheduled.cohort.device.tolist()
         nodes = tuple(state.fleet.node[n] for n in device)
         self.now = Outcome(scheduled=scheduled, present=present, nodes=nodes)
@@ -271,6 +273,7 @@ class Session:
             [each.loss for each in brought],
             [each.update for each in brought],
             [each.weight for each in brought],
+            math.nan if after is None else self.influence.length,
         )
         terms = [each.weight * each.loss for each in brought]
         self.now = replace(
