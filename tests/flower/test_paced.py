@@ -124,6 +124,18 @@ def test_a_cohort_that_tells_nothing_leaves_the_number_of_nodes(seen):
     assert policy.kappa_of(policy.observe(policy.init(10), seen), 10) == 10
 
 
+@pytest.mark.parametrize("length", [1e4, 1e200])
+def test_one_node_that_is_far_too_long_hardly_moves_kappa(length):
+    rng, policy, weight = np.random.default_rng(7), paced(20), np.full(20, 0.05)
+    honest, lied = policy.init(20), policy.init(20)
+    for t in range(20):
+        seen = cohort_of(rng, np.full(400, 0.5), 1.0, weight)
+        lie = replace(seen, norm=np.where(np.arange(20) == 3, length, seen.norm), step=length / 20)
+        honest = policy.observe(honest, seen)
+        lied = policy.observe(lied, lie if t == 10 else seen)
+    assert policy.kappa_of(lied, 20) == pytest.approx(policy.kappa_of(honest, 20), rel=0.2)
+
+
 def test_nodes_that_differ_more_bring_more_of_them_together():
     """And what is given is not learnt."""
     rng, time_s, noise = np.random.default_rng(2), np.geomspace(1.0, 50.0, 10), []

@@ -21,6 +21,7 @@ from typing import final
 import numpy as np
 
 from fedsched.checks import finite_array, number_within, positive_number, whole_number
+from fedsched.learning.influence import weighted_median
 from fedsched.policies import AbstractPolicy, PolicyState
 from fedsched.policies.base import nobody
 from fedsched.policies.system import reachable_gains
@@ -33,6 +34,7 @@ __all__ = ["LEAST_NOISE", "MOST_NOISE", "Paced"]
 LEAST_NOISE, MOST_NOISE = 1.2, 4.0  # that the bound of Q is always within
 _SHARE = 1.0 / 3.0  # of N |mean|^2 / V is kappa: steps are longer than would be best
 _KEPT = 0.7  # of what was seen before, a round
+_LONGEST = 3.0  # times the usual length is as far as a node counts
 _SEEN = "spread"  # sums of (1 - s) V, 1 - s, |G|^2 and s
 _LAW = "law"  # of the last cohort
 _TUNING = ("price_of_time", "kappa", "average_inverse_probability", "average_airtime_s")
@@ -135,7 +137,9 @@ class Paced(AbstractPolicy):
         if not (total > 0.0 and math.isfinite(experience.step)):
             return state
         weight = experience.weight / total
-        square, share = (experience.step / total) ** 2, float(weight @ weight)
-        apart = max(float(weight @ experience.norm**2) - square, 0.0)
+        # A node that is far too long is as a usual one, or it alone would say what is remembered.
+        norm = np.minimum(experience.norm, _LONGEST * weighted_median(experience.norm, weight))
+        square = min(experience.step / total, float(weight @ norm)) ** 2
+        apart, share = max(float(weight @ norm**2) - square, 0.0), float(weight @ weight)
         seen = np.array([apart, 1.0 - share, square, share])
         return {**state, _SEEN: _KEPT * state.get(_SEEN, np.zeros(4)) + seen}
