@@ -9,6 +9,7 @@ that FILE has are read, so that it may be stopped. Time to a target is predicted
 import argparse
 import itertools
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,8 +179,10 @@ def table(rows):
 
 def write(every, of, notes):
     """The page in its place, as soon as there is one and after each radio; the last of them."""
-    for text in pages(every, of, notes):
+    radios = len(RADIOS[::every])
+    for made, text in enumerate(pages(every, of, notes), 1):
         PLACE.write_text(text, encoding="utf-8")
+        sys.stderr.write(f"\rauto: {made} of {radios} radios" + "\n" * (made == radios))
     return text
 
 

@@ -59,7 +59,7 @@ def write_scheduler():
 
 def main():
     write_scheduler()
-    print(auto.write(every=5, of=6, notes=Notes(None)))
+    print(auto.write(every=1, of=1, notes=Notes(None)))
     print(compression.write(compression.page()))
     print(training.write(training.measure()))
 
