@@ -35,7 +35,7 @@ __all__ = ["Nested", "Tiers", "least_time"]
 
 _TIERS = 32  # more times than that are put together with their neighbours
 _STEPS = 40  # of the fixed point; each lowers the time
-_CLOSE = 1e-9  # of a price to the next: the time is flat there
+_CLOSE = 1e-4  # of a price to the next: the time is flat there
 _HALVINGS = 60  # of the price that keeps a law within its bounds
 
 
