@@ -136,6 +136,21 @@ def test_one_node_that_is_far_too_long_hardly_moves_kappa(length):
     assert policy.kappa_of(lied, 20) == pytest.approx(policy.kappa_of(honest, 20), rel=0.2)
 
 
+def test_nodes_that_all_tell_the_same_leave_sound_weights():
+    """What differs is rounding alone, and nothing is left of the noise."""
+    rng, policy = np.random.default_rng(9), paced(1000)
+    weight, state = np.full(1000, 1e-3), policy.init(1000)
+    for _ in range(3):
+        seen = cohort_of(rng, np.full(400, 0.5), 1e-17, weight)
+        state = policy.observe(state, seen)
+    assert policy.kappa_of(state, 1000) <= 100 * 1000
+    time_s = 0.15 * (1.0 + 0.01 * rng.random(1000))
+    for t in range(20):
+        cohort = decided(time_s, t, state)[0].cohort
+        assert cohort.weight.sum() == pytest.approx(1.0)
+        assert (cohort.weight > 0.0).all()
+
+
 def test_nodes_that_differ_more_bring_more_of_them_together():
     """And what is given is not learnt."""
     rng, time_s, noise = np.random.default_rng(2), np.geomspace(1.0, 50.0, 10), []

@@ -33,6 +33,7 @@ __all__ = ["LEAST_NOISE", "MOST_NOISE", "Paced"]
 # Both were chosen by training with other seeds than those of docs/flower.md.
 LEAST_NOISE, MOST_NOISE = 1.2, 4.0  # that the bound of Q is always within
 _SHARE = 1.0 / 3.0  # of N |mean|^2 / V is kappa: steps are longer than would be best
+_MOST_KAPPA = 100.0  # in nodes: beyond it no law is another
 _KEPT = 0.7  # of what was seen before, a round
 _LONGEST = 3.0  # times the usual length is as far as a node counts
 _SEEN = "spread"  # sums of (1 - s) V, 1 - s, |G|^2 and s
@@ -129,7 +130,7 @@ class Paced(AbstractPolicy):
             return float(devices)
         noise = apart / rest
         signal = max(squares - share * noise, 0.0) / (rest + share)
-        return _SHARE * devices * signal / noise
+        return min(_SHARE * devices * signal / noise, _MOST_KAPPA * devices)
 
     def observe(self, state: PolicyState, experience: Experience) -> PolicyState:
         """How far the updates of a cohort were from each other, and how far they went together."""

@@ -37,6 +37,9 @@ _TIERS = 32  # more times than that are put together with their neighbours
 _STEPS = 40  # of the fixed point; each lowers the time
 _CLOSE = 1e-4  # of a price to the next: the time is flat there
 _HALVINGS = 60  # of the price that keeps a law within its bounds
+_DEAREST = 1e8  # of a wait for the slowest, in N: beyond it all is wait, and digits are lost
+
+_NO_TIME_S = 1e-200
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,8 +131,10 @@ def least_time(
         least: so many devices take part in every round.
     """
     law, price = _law(tiers, 0.0), 0.0
+    dearest = _DEAREST * tiers.devices / max(tiers.time_s[-1], _NO_TIME_S)
     for _ in range(_STEPS):
-        before, price = price, (kappa + law.inverse) / (overhead_s + law.mean_s)
+        before, wait_s = price, max(overhead_s + law.mean_s, _NO_TIME_S)
+        price = min((kappa + law.inverse) / wait_s, dearest)
         law = _law(tiers, price)
         if abs(price - before) <= _CLOSE * price:
             break
