@@ -123,6 +123,71 @@ def test_it_schedules_alone_and_beside_others(folder):
     assert json.loads(done.stdout)["policy"] == "mymodule:BestHalf"
 
 
+OPTIONS = """
+[policy.options]
+boost = 3
+"""
+BOOSTED = """
+from dataclasses import dataclass
+import mymodule
+
+@dataclass(frozen=True, kw_only=True)
+class Boosted(mymodule.BestHalf):
+    boost: float = 1.0
+    returns: str = "a decision"
+    name = "boosted"
+
+    def decide(self, observed, state):
+        if self.returns == "nothing":
+            return None
+        decision, state = super().decide(observed, state)
+        object.__setattr__(decision, "probability", self.boost * decision.probability)
+        return decision, state
+"""
+
+
+def test_its_own_fields_are_options(folder):
+    (folder / "boosted.py").write_text(BOOSTED)
+    scenario = SCENARIO.replace("mymodule:BestHalf", "boosted:Boosted") + OPTIONS
+    (folder / "own.toml").write_text(scenario)
+    done = call(folder, "run", "own.toml", "--out", "here")
+    assert done.returncode == 0, done.stderr
+    log = read_run(folder / "here")
+    assert log.manifest["scenario"]["policy"]["options.boost"] == 3
+    assert log.column("mean_inverse_probability")[0] == pytest.approx((5 + 50) / 2 / 3)
+    again = call(folder, "run", "here")  # a run folder knows its own
+    assert "finished already" in again.stderr + again.stdout
+    other = call(folder, "run", "own.toml", "--out", "here", "--set", "policy.options.boost=2")
+    assert "policy.options.boost = 3, the scenario says 2" in other.stderr
+    small = ("--devices", "6", "--rounds", "9", "--json", "--policy", "boosted:Boosted")
+    done = call(folder, "schedule", *small, "--set", "policy.options.boost=2")
+    assert json.loads(done.stdout)["mean_inverse_probability"] == pytest.approx((5 + 50) / 2 / 2)
+
+
+@pytest.mark.parametrize(
+    ("policy", "option", "sentence"),
+    [
+        (
+            "boosted:Boosted",
+            "boots=2",
+            "policy.options: 'boots' is not known; did you mean 'boost'",
+        ),
+        ("uniform", "boost=2", "fields of a policy of your own; 'uniform' is none"),
+        ("boosted:Boosted", "boost=[1]", "policy.options.boost must be a finite number, a text"),
+        ("boosted:Boosted", "boost=nan", "policy.options.boost must be a finite number, a text"),
+        ("boosted:Boosted", "boost=6", "the probability of device 0 must lie in [0, 1], got 1."),
+        ("boosted:Boosted", "returns=nothing", "decide must return a fedsched.Decision and"),
+    ],
+)
+def test_what_is_wrong_with_its_options_or_decisions_is_said(folder, policy, option, sentence):
+    (folder / "boosted.py").write_text(BOOSTED)
+    asked = ("--policy", policy, "--set", f"policy.options.{option}")
+    done = call(folder, "schedule", "--devices", "1", "--rounds", "9", *asked)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_it_is_compared_in_a_folder_without_a_colon(folder):
     done = call(
         folder, "compare", "scenario.toml", "--policies", "uniform,mymodule:BestHalf", "--out",

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ def import_object(field: str, path: str) -> Any:
             f"{field}: {path!r} cannot be imported ({error}); install the package or put the "
             "folder that holds it on PYTHONPATH"
         ) from error
+    except Exception as error:
+        raise InputError(f"{field}: importing {path!r} raised {_what(error)}") from error
     try:
         return getattr(module, name)
     except AttributeError as error:
@@ -55,3 +58,21 @@ def made_by(field: str, path: str, *arguments: Any) -> Any:
         return make(*arguments)
     except SystemExit as error:  # else the command would end, and say that all went well
         raise InputError(f"{field}: {path!r} ends Python and makes no {field}") from error
+    except InputError:
+        raise
+    except Exception as error:
+        said = f"{field}: {path!r} is called with {len(arguments) or 'no'} argument"
+        said += "" if len(arguments) == 1 else "s"
+        if isinstance(error, TypeError) and len(traceback.extract_tb(error.__traceback__)) == 1:
+            raise InputError(f"{said} ({error}); give all others defaults") from error
+        raise InputError(f"{said} and raised {_what(error)}") from error
+
+
+def _what(error: Exception) -> str:
+    """An error in one line: its kind, what it says, and the line of the code that raised it."""
+    place = ""
+    if isinstance(error, SyntaxError):  # says its line by itself
+        return f"{type(error).__name__}: {error}"
+    if frames := traceback.extract_tb(error.__traceback__):
+        place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
+    return f"{type(error).__name__}: {error}{place}"

@@ -22,6 +22,7 @@ from fedsched.learning.notes import Notes
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.updates import norm_of
 from fedsched.policies import AbstractBudget, AbstractPolicy, Need, PolicyState
+from fedsched.policies.base import decided
 from fedsched.policies.ledger import entered, first_entries, uses
 from fedsched.policies.pricing import queues_in
 from fedsched.policies.sizing import resized
@@ -156,7 +157,7 @@ def schedule_round(
     observed = Observation(gain=known.gain, luck=Luck(air.seed, t), sizes=sizes)
     question = policy.ask(observed, state.policy)
     observed = replace(observed, answers=_answers(question, measure, t))
-    decision, policy_state = policy.decide(observed, state.policy)
+    decision, policy_state = decided(policy, observed, state.policy)
     if sizes is not None and np.ndim(decision.plan.size) == 0:
         decision = replace(decision, plan=replace(decision.plan, size=sizes.best))
     member = decision.cohort.device

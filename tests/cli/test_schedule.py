@@ -148,6 +148,11 @@ def test_compared_policies_are_those_that_run_alone_under_the_same_seed(as_json)
     assert compared[2]["devices_per_round"] == 6.0
 
 
+def test_a_policy_that_is_named_twice_is_compared_once(as_json):
+    compared = as_json(*TINY, "--compare", "auto,uniform,auto")["compared"]
+    assert [report["policy"] for report in compared] == ["auto", "uniform"]
+
+
 def test_what_compared_policies_read_needs_no_policy_named(as_json):
     compared = as_json(*TINY, "--draws", 2, "--compare", "uniform,auto")["compared"]
     assert [report["draws"] for report in compared] == [2, None]

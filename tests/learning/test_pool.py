@@ -46,6 +46,13 @@ def alone():
         yield pool
 
 
+def test_there_are_no_more_workers_than_devices():
+    """A million of them would take the machine."""
+    with training_pool(spec(devices=2), workers=10**6) as pool:
+        assert isinstance(pool, ProcessPool)
+        assert len(pool._workers) == 2
+
+
 def some_rounds(pool):
     """Everything a short run depends on, as bytes."""
     x = pool.initial_parameters

@@ -69,8 +69,9 @@ def command(
 
     One run goes into DIR; a file with a [sweep] makes a folder in DIR for each of its runs. Run it
     again and finished runs are passed over, others go on from their last checkpoint. Whatever the
-    number of workers and interruptions, logs and models come out the same to the bit. In place of
-    a file, SCENARIO may be a run folder, which knows its own: the run there goes on.
+    number of workers and interruptions, models and all values in logs come out the same to the
+    bit. In place of a file, SCENARIO may be a run folder, which knows its own: the run there goes
+    on.
     """
     if check:
         _check(scenario, settings)

@@ -110,7 +110,7 @@ def _types(hint: Any) -> tuple[type, ...]:
     is_flag=False,
     flag_value=_COMPARED,
     metavar="[POLICY[:DESIGN],...]",
-    help="Run several policies over the same channel draws, side by side.",
+    help="Run several policies over the same channel draws, side by side, in place of --policy.",
 )
 @out_option(f"Write every round and device: {', '.join(SUFFIXES)}.", metavar="FILE")
 @click.option(
@@ -207,7 +207,7 @@ def _joined(short: dict[str, Any], settings: Settings) -> Settings:
 def _compared(names: str) -> Iterator[dict[str, str]]:
     """Options of the policies that are named, each with a design or without, by path or by name."""
     known = {*policy_names()}
-    for name in (each.strip() for each in names.split(",")):
+    for name in dict.fromkeys(each.strip() for each in names.split(",")):
         kind, _, design = name.rpartition(":")
         if kind in known or (kind and design in DESIGNS):
             yield {"kind": kind, "design": design}

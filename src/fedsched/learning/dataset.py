@@ -220,13 +220,7 @@ def _from_npz(path: Path) -> Dataset:
 
 
 def _from_callable(name: str) -> Dataset:
-    try:
-        dataset = made_by("dataset", name)
-    except TypeError as error:
-        raise InputError(
-            f"dataset: {name!r} cannot be called without arguments ({error}); name a function "
-            "whose arguments all have defaults"
-        ) from error
+    dataset = made_by("dataset", name)
     if not isinstance(dataset, Dataset):
         raise InputError(
             f"dataset: {name!r} must return a fedsched.learning.dataset.Dataset, got "

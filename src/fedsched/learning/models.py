@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import torch
@@ -121,15 +122,7 @@ def build_model(name: str, dataset: Dataset, seed: int) -> nn.Module:
         make = MODELS[name]
     elif ":" in name:
         import_object("model", name)
-
-        def make(_dataset: Dataset) -> nn.Module:
-            try:
-                return made_by("model", name)  # type: ignore[no-any-return]
-            except TypeError as error:
-                raise InputError(
-                    f"model: {name!r} cannot be made without arguments ({error}); give "
-                    "them defaults"
-                ) from error
+        make = partial(_of_path, name)
     else:
         raise UnknownNameError("model", name, (*MODELS, "package.module:Class"))
     with torch.random.fork_rng(devices=[]):
@@ -164,6 +157,10 @@ def load_flat(model: nn.Module, vector: NDArray[np.float32]) -> None:
         part = vector[position : position + tensor.numel()]
         tensor.copy_(torch.tensor(part).view_as(tensor))
         position += tensor.numel()
+
+
+def _of_path(name: str, _dataset: Dataset) -> nn.Module:
+    return made_by("model", name)  # type: ignore[no-any-return]
 
 
 def _check(name: str, model: object, dataset: Dataset) -> None:

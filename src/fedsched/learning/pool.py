@@ -78,7 +78,7 @@ def _each(work: Shares, devices: Devices) -> list[float]:
 
 
 def training_pool(spec: TrainerSpec, workers: int) -> AbstractTrainingPool:
-    """The pool for a number of workers; one worker is this process itself.
+    """The pool for a number of workers, at most one a device; one is this process itself.
 
     Example:
         >>> spec = TrainerSpec(dataset="digits", model="softmax", alpha=1.0, devices=10, steps=2,
@@ -90,6 +90,7 @@ def training_pool(spec: TrainerSpec, workers: int) -> AbstractTrainingPool:
     """
     if workers < 1:
         raise InputError(f"workers must be >= 1, got {workers}")
+    workers = min(workers, spec.devices)
     return InProcessPool(spec) if workers == 1 else ProcessPool(spec, workers)
 
 

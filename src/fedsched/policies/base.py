@@ -1,5 +1,6 @@
 """The interface of all policies: what was observed goes in, a decision comes out; so does state."""
 
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import Enum
@@ -8,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsched.errors import InputError
 from fedsched.values import (
     NO_QUESTION,
     NOBODY,
@@ -18,7 +20,7 @@ from fedsched.values import (
     Question,
 )
 
-__all__ = ["AbstractPolicy", "Need", "PolicyState", "nobody"]
+__all__ = ["AbstractPolicy", "Need", "PolicyState", "decided", "nobody"]
 
 PolicyState = Mapping[str, NDArray[np.float64]]  # arrays by name, so that it can be saved
 
@@ -81,3 +83,23 @@ def nobody(devices: int) -> Decision:
     nothing = np.zeros(devices)
     plan = Plan(power_w=nothing.copy(), bits=0.0, upload_s=np.full(devices, np.inf))
     return Decision(plan=plan, probability=nothing, draw_probability=nothing, cohort=NOBODY)
+
+
+def decided(
+    policy: AbstractPolicy, observed: Observation, state: PolicyState
+) -> tuple[Decision, PolicyState]:
+    """What the policy decides, refused unless it is a decision; it may be a user's own."""
+    made = policy.decide(observed, state)
+    if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], Decision)):
+        raise InputError(
+            f"policy {policy.name!r}: decide must return a fedsched.Decision and the state after "
+            f"it, got {reprlib.repr(made)}"
+        )
+    q = made[0].probability
+    if not (within := (q >= 0.0) & (q <= 1.0)).all():  # not so for NaN
+        n = int(np.flatnonzero(~within)[0])
+        raise InputError(
+            f"policy {policy.name!r}, round {observed.luck.round}: the probability of device {n} "
+            f"must lie in [0, 1], got {q[n]}"
+        )
+    return made

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedsched.checks import one_of
 from fedsched.errors import InputError
 from fedsched.policies.base import AbstractPolicy, Need
 from fedsched.policies.designs import make_design
@@ -65,9 +66,10 @@ class PolicyInfo:
         """The options that change what it does, besides those of its power rule."""
         options = {each.name for each in dataclasses.fields(PolicyOptions)}
         taken = option_fields(self.policy).keys() - self.fixed.keys()
-        return frozenset((options & taken) - {"power"}) | (
-            {"draws"} if "design" in taken else frozenset()
-        )
+        also = {"draws": "design" in taken, "options": bool(own_fields(self.policy))}
+        return frozenset((options & taken) - {"power"}) | {
+            name for name, is_ in also.items() if is_
+        }
 
 
 _ANY_LINK = Uplink(bits=1.0, bandwidth_hz=1.0, noise_w=1.0, max_power_w=1.0)
@@ -81,6 +83,14 @@ def option_fields(policy: type[AbstractPolicy]) -> dict[str, Any]:
             "so write @dataclass(frozen=True, kw_only=True) above the class"
         )
     return {each.name: each for each in dataclasses.fields(policy) if each.init}
+
+
+def own_fields(policy: type[AbstractPolicy]) -> set[str]:
+    """The fields of a policy of one's own that are no option of this package's."""
+    if policy.__module__.startswith("fedsched."):
+        return set()
+    given = {"system", "samples", *(each.name for each in dataclasses.fields(PolicyOptions))}
+    return option_fields(policy).keys() - given
 
 
 def build_policy(
@@ -107,5 +117,7 @@ def build_policy(
     }
     if "power" in fields and fields["power"].default is None and rule == info.power:
         del ready["power"]  # the rule is its own
+    for name, value in options.options:
+        ready[one_of("policy.options", name, own_fields(info.policy))] = value
     ready |= info.fixed
     return info.policy(**{name: ready[name] for name in fields if name in ready})

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from fedsched.checks import number_within, one_of, positive_number, whole_number
 from fedsched.errors import InputError, UnknownNameError
@@ -9,7 +10,9 @@ from fedsched.policies.designs import DESIGNS
 from fedsched.policies.powers import POWERS
 from fedsched.policies.pricing import STARTS
 
-__all__ = ["PolicyOptions"]
+__all__ = ["Option", "PolicyOptions"]
+
+Option: TypeAlias = bool | int | float | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,8 @@ class PolicyOptions:
     kappa: float | None = None  # of auto: how much 1/q a target bears; learnt if left out
     weight_limit: float = 2.0  # of auto: no update counts for more
     budget_mode: str = "average"  # of auto: "strict" gives no credit
+    # Other fields of a policy of one's own, by name; a scenario writes policy.options.NAME.
+    options: tuple[tuple[str, Option], ...] = ()
 
     def __post_init__(self) -> None:
         one_of("policy.design", self.design, DESIGNS)

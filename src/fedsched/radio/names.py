@@ -134,7 +134,8 @@ def _imported(path: str, devices: int) -> AbstractChannel:
     made = made_by("channel", path, devices)
     if isinstance(made, AbstractChannel) and made.devices == devices:
         return made
-    what = f"channel of {made.devices} devices" if isinstance(made, AbstractChannel) else repr(made)
+    kind = type(made).__name__
+    what = f"channel of {made.devices} devices" if isinstance(made, AbstractChannel) else kind
     raise InputError(
         f"channel: {path!r} makes of {devices} devices a {what}; it must take the number of "
         "devices and make a fedsched.radio.AbstractChannel with so many"

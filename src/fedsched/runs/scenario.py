@@ -29,6 +29,7 @@ from fedsched.runs.sections import (
 )
 
 __all__ = [
+    "OWN_OPTION",
     "Scenario",
     "checked_section",
     "differences",
@@ -36,6 +37,9 @@ __all__ = [
     "scenario_from",
     "shown",
 ]
+
+
+OWN_OPTION = "options."  # how the name of a field of one's own policy begins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +95,14 @@ class Scenario:
         Infinity is written as the string "inf" and numbers of NumPy as Python's, so that the result
         is strict JSON.
         """
-        return {
+        plain = {
             section: {name: _plain(value) for name, value in values.items() if value is not None}
             for section, values in dataclasses.asdict(self).items()
             if section != "fleet" or self.fleet.file is not None
         }
+        own = plain["policy"].pop("options")
+        plain["policy"] |= {f"{OWN_OPTION}{name}": _plain(value) for name, value in own}
+        return plain
 
 
 def _plain(value: Any) -> Any:
@@ -130,7 +137,7 @@ def scenario_from(table: Mapping[str, Any]) -> Scenario:
         >>> scenario_from({"run": {"rounds": 5, "seed": 1}}).policy.kind
         'auto'
     """
-    found = _build(Scenario, with_preset(with_fleet(table)), "")
+    found = _build(Scenario, with_preset(with_fleet(_with_own_options(table))), "")
     given = table.get("policy", {})
     if "kind" not in given:
         for name in given.keys() - reads_of(found.policy.kind, found.policy.power):
@@ -140,6 +147,33 @@ def scenario_from(table: Mapping[str, Any]) -> Scenario:
                 "such as lyapunov or uniform"
             )
     return found
+
+
+def _with_own_options(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``[policy.options]``, or ``options.NAME`` in ``[policy]``, as the pairs of one field."""
+    given = table.get("policy")
+    if not isinstance(given, Mapping):
+        return table
+    own = dict(checked_section(given.get("options", {}), "policy.options"))
+    own |= {
+        name.removeprefix(OWN_OPTION): value
+        for name, value in given.items()
+        if isinstance(name, str) and name.startswith(OWN_OPTION)
+    }
+    for name, value in own.items():
+        number = isinstance(value, int | float) and math.isfinite(value)  # so is true or false
+        if not (number or isinstance(value, str)):
+            raise InputError(
+                f"policy.options.{name} must be a finite number, a text, or true or false, got "
+                f"{shown(value)}"
+            )
+    rest = {
+        name: value
+        for name, value in given.items()
+        if name != "options" and not str(name).startswith(OWN_OPTION)
+    }
+    pairs = {"options": tuple(sorted(own.items()))} if own else {}
+    return {**table, "policy": {**rest, **pairs}}
 
 
 Built = TypeVar("Built")
@@ -200,6 +234,8 @@ def _build(kind: type[Built], table: Mapping[str, Any], place: str) -> Built:
 def _value(given: Any, wanted: Any, where: str) -> Any:
     if dataclasses.is_dataclass(wanted):
         return _build(wanted, checked_section(given, where), where)  # type: ignore[arg-type]
+    if where == "policy.options":
+        return given  # pairs that were checked as they were made
     options = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
     if float in options and given == "inf":
         return math.inf

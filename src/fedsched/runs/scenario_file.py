@@ -12,7 +12,13 @@ from typing import Any, TypeAlias
 
 from fedsched.errors import InputError, UnknownNameError
 from fedsched.quantities import parse_number, parse_whole
-from fedsched.runs.scenario import Scenario, checked_section, scenario_from, shown
+from fedsched.runs.scenario import (
+    OWN_OPTION,
+    Scenario,
+    checked_section,
+    scenario_from,
+    shown,
+)
 
 __all__ = [
     "NO_SETTINGS",
@@ -127,6 +133,8 @@ def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
 def _field_value(name: str, text: str) -> Any:
     """What a text says for a field: a number, with a unit or without, or whatever TOML calls it."""
     section, _, field_name = name.partition(".")
+    if field_name.startswith(OWN_OPTION):
+        return _toml_value(text)
     hint = typing.get_type_hints(typing.get_type_hints(Scenario)[section])[field_name]
     kinds = typing.get_args(hint) or (hint,)
     value = _toml_value(text)
@@ -162,7 +170,8 @@ def _field_name(name: str) -> str:
     """The dotted name of a field, refused unless there is such a field."""
     sections = _sections()
     section, _, field_name = SHORT_NAMES.get(name, name).partition(".")
-    if field_name in sections.get(section, ()):
+    own = section == "policy" and field_name.startswith(OWN_OPTION)
+    if own or field_name in sections.get(section, ()):
         return f"{section}.{field_name}"
     if section in sections:
         raise UnknownNameError(section, field_name, sections[section])

@@ -18,7 +18,7 @@ from fedsched.learning.aggregation import AGGREGATORS
 from fedsched.learning.compression import compressor_name
 from fedsched.learning.influence import BOUNDS, bounded
 from fedsched.learning.partition import ABOUT_ALPHA
-from fedsched.policies import PolicyOptions, policy_names, reads_of
+from fedsched.policies import POLICIES, PolicyOptions, policy_names, reads_of
 from fedsched.radio.access import ACCESSES, BLOCKS
 from fedsched.radio.knowledge import Knowledge
 from fedsched.radio.units import complete_unit, parse_unit
@@ -149,6 +149,11 @@ class PolicySection(PolicyOptions):
     def __post_init__(self) -> None:
         if ":" not in self.kind and self.kind not in policy_names():
             raise UnknownNameError("policy.kind", self.kind, policy_names())
+        if self.options and self.kind in POLICIES:
+            raise InputError(
+                f"policy.options.{self.options[0][0]} is set, and policy.options is for fields of "
+                f"a policy of your own; {self.kind!r} is none"
+            )
         super().__post_init__()
 
     def unread(self) -> list[str]:
