@@ -149,7 +149,7 @@ def test_compared_policies_are_those_that_run_alone_under_the_same_seed(as_json)
 
 
 def test_a_policy_that_is_named_twice_is_compared_once(as_json):
-    compared = as_json(*TINY, "--compare", "auto,uniform,auto")["compared"]
+    compared = as_json(*TINY, "--draws", 2, "--compare", "auto,uniform,auto")["compared"]
     assert [report["policy"] for report in compared] == ["auto", "uniform"]
 
 
