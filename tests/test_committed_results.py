@@ -56,6 +56,7 @@ def said(gain):
     return _gain(gain).removesuffix(")").split(" (")
 
 
+@pytest.mark.slow
 def test_the_sentences_of_the_readme_are_what_the_runs_say():
     """The tables below them are generated; the sentences are held to the same runs here."""
     headline = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())

@@ -78,6 +78,7 @@ def test_tables_are_what_their_commands_print(page):
     assert TABLES["refreshed"](text) == text, f"{page.name} is not up to date; run `make docs`"
 
 
+@pytest.mark.slow
 def test_a_table_below_a_command_is_written_anew():
     command = "fedsched times results/cifar10/runs --targets 0.775"
     title = "α=∞ heterogeneous: times sooner by the 200-round mean, computation 0 s a round"

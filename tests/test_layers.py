@@ -70,9 +70,14 @@ def may_import(part, module):
     return part not in ALLOWED or bool({part_of(module), module.partition(".")[2]} & ALLOWED[part])
 
 
-def package_imports(tree, names):
-    """Modules of the package that are imported anywhere, at once or late, with their lines."""
-    for node in ast.walk(tree):
+def imports_of(tree):
+    """All statements that import, at once or late."""
+    return [each for each in ast.walk(tree) if isinstance(each, ast.Import | ast.ImportFrom)]
+
+
+def package_imports(nodes, names):
+    """Modules of the package that the statements import, with their lines."""
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "fedsched":
@@ -106,11 +111,13 @@ def imported_at_once(tree):
 def offences(module, source, names=frozenset({*ALLOWED, *ENTRY_POINTS})):
     """One sentence for each import of a module's source that breaks the layers."""
     tree, part = ast.parse(source), part_of(module)
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level > 0:
-            found.append(f"{module}:{node.lineno} imports relatively")
-    for imported, line in package_imports(tree, names):
+    nodes = imports_of(tree)
+    found = [
+        f"{module}:{node.lineno} imports relatively"
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.level > 0
+    ]
+    for imported, line in package_imports(nodes, names):
         other = part_of(imported)
         if other == part:
             continue

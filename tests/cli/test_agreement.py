@@ -76,6 +76,7 @@ def telling(logs):
     ]
 
 
+@pytest.mark.slow
 def test_all_commands_say_the_same_of_the_same_runs(runs, tmp_path, monkeypatch):
     logs = {kind: read_run(runs / f"{kind}-m3-seed1") for kind in ("lyapunov", "uniform")}
     targets = telling(logs.values())

@@ -20,6 +20,7 @@ def test_what_is_written_can_be_scheduled(fedsched, preset, fleet, tmp_path):
     assert code == 0, err
 
 
+@pytest.mark.slow
 def test_it_runs(fedsched, tmp_path):
     assert fedsched("init", "lte", "--fleet", "--out", tmp_path)[0] == 0
     scenario = tmp_path / "scenario.toml"

@@ -10,6 +10,7 @@ def runs(tmp_path_factory):
     return write_grid(tmp_path_factory.mktemp("grid") / "runs", seeds=(1, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "begins"),
     [("pdf", b"%PDF-"), ("png", b"\x89PNG"), ("svg", b"<?xml"), ("html", b"<!doctype")],

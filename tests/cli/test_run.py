@@ -255,6 +255,7 @@ def test_a_bad_option_is_refused_with_a_sentence(fedsched, arguments, sentence):
     assert out == ""
 
 
+@pytest.mark.slow
 def test_a_bad_scenario_ends_the_real_command_with_code_2_and_without_a_traceback(scenario):
     scenario.write_text(SCENARIO.replace("rounds = 6", "rounds = 0"))
     ended = subprocess.run(

@@ -168,6 +168,7 @@ def test_a_target_that_is_not_reached_by_every_seed_is_a_dash(runs):
     assert cells[3] == "-"
 
 
+@pytest.mark.slow
 def test_a_row_in_markdown_is_one_line_however_many_targets(runs):
     many = ",".join(f"0.{hundredths}" for hundredths in range(10, 60))
     said = times(runs, "--targets", many, "--markdown").stdout.splitlines()

@@ -301,6 +301,7 @@ def test_an_empty_cache_says_how_to_fill_it(tmp_path):
         read_cifar10(tmp_path)
 
 
+@pytest.mark.slow
 def test_processes_that_fetch_at_once_do_no_harm(tmp_path, archive):
     script = (
         "import json, sys\nfrom pathlib import Path\nfrom fedsched.learning import cifar10\n"

@@ -363,6 +363,7 @@ def measured_omega(compressor, length=512 * 1500):
     return squares(decoded - x) / squares(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compressor", "steps"),
     [

@@ -49,6 +49,7 @@ def test_the_first_values_are_a_function_of_the_seed_alone():
     assert first.tobytes() != other.tobytes()
 
 
+@pytest.mark.slow
 def test_the_papers_cnn_is_the_textbook_stack_to_the_gradient():
     model = build_model("paper-cnn", pictures(), seed=1)
     textbook = nn.Sequential(

@@ -63,6 +63,7 @@ def test_no_fixed_price_of_time_is_much_better(noise_w, compute_s):
     assert max(fixed) > 1.05 * min(fixed)  # so the price matters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "credit"), [("average", 10.0), ("strict", 1.0)])
 @pytest.mark.parametrize("noise_w", [1.0, 1e5])
 def test_no_device_is_ever_ahead_of_its_budget_by_more_than_its_credit(mode, credit, noise_w):

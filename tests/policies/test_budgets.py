@@ -106,6 +106,7 @@ def test_auto_never_spends_more_than_its_credit_and_what_came_in(link, budgets, 
             held[each.name] += came_in - spent
 
 
+@pytest.mark.slow
 def test_where_time_is_the_limit_the_server_waits_until_all_can_afford_to_take_part():
     world = System(link=RATES, budgets=(Traffic(50.0, per="second"),))
     clock_s, sent, uploads = 0.0, np.zeros(20), 0
@@ -118,6 +119,7 @@ def test_where_time_is_the_limit_the_server_waits_until_all_can_afford_to_take_p
     assert 0.5 < np.max(sent / clock_s / 50.0) <= 1.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["energy", "bytes", "participation"])
 def test_auto_uses_what_it_may(name):
     link, budgets = CASES[name]
@@ -127,6 +129,7 @@ def test_auto_uses_what_it_may(name):
     assert np.max(used / 600 / budgets[0].limit) > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["energy", "airtime", "bytes", "participation", "three"])
 def test_the_papers_policy_keeps_every_budget_within_its_queue(name):
     link, budgets = CASES[name]
@@ -143,6 +146,7 @@ def test_the_papers_policy_keeps_every_budget_within_its_queue(name):
             assert np.all(over <= state[f"queue.{each.name}"] + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_joule_that_costs_more_is_saved():
     plans = []
     for joules in (0.02, 0.2, 2.0):

@@ -97,6 +97,7 @@ def distances(rng, devices, kind):
     return _angles(update.astype(np.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "silent", "grid", "few"])
 @pytest.mark.parametrize("devices", [1, 2, 7, 8, 9, 64, 65, 90])  # around whole blocks
 def test_the_groups_are_those_of_the_slow_twin_also_where_distances_tie(devices, kind):

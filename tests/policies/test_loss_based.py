@@ -71,6 +71,7 @@ def test_the_stale_variant_takes_unseen_devices_first_and_then_the_largest_last_
     assert members(policy, np.ones(3), state, told(0, 3)).device.tolist() == [1]
 
 
+@pytest.mark.slow
 def test_active_fl_drops_the_smallest_valuations_and_explores():
     policy = ActiveFL(
         draws=4, power=make_policy("active-fl", uplink=LINK, draws=4).power, explore=0.25

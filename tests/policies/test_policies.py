@@ -187,6 +187,7 @@ def test_a_gain_that_is_none_is_refused(policy, bad):
         policy.decide(observed(gain), policy.init(DEVICES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 def test_queues_hold_the_average_power_to_the_budget(name):
     policy = lyapunov(DESIGNS[name])

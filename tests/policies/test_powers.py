@@ -91,6 +91,7 @@ def after_rounds(rounds, v, gain):
     return queue, w
 
 
+@pytest.mark.slow
 def test_no_queue_passes_the_longest_and_both_of_its_terms_are_reached():
     gain = np.array([0.3])
     limits = {"max_power_w": 40.0, "noise": 1.0}

@@ -64,6 +64,7 @@ def test_inclusion_probabilities_hold_up_for_many_places():
         inclusion_probabilities(np.array([1.0, 0.0]), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.0, 0.5, 2.0, 6.0])
 @pytest.mark.parametrize("count", [2, 3, 10, 40])
 def test_inclusion_probabilities_are_those_of_the_slow_twin(count, spread):

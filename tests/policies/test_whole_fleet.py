@@ -50,6 +50,7 @@ def on_a_grid_j(two, deadline_s):
     return least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_no_split_of_a_grid_takes_less_energy(seed):
     two = fleet(seed, computing=seed % 3 > 0)
@@ -177,8 +178,15 @@ def test_incomplete_work_is_the_beginning_of_the_whole():
     # Three steps of six see the batches that three steps alone see where one pass is enough.
     (three,) = half.train_cohort(x, [1], 0)
     assert np.array_equal(some.delta, three.delta)
+
+
+@pytest.mark.slow
+def test_incomplete_work_is_the_same_in_processes():
+    one, parts = InProcessPool(SPEC), np.array([0.5, 1.0])
+    x = one.initial_parameters
+    (some, _) = one.train_cohort(x, [1, 2], 0, parts)
     with ProcessPool(SPEC, 2) as two:
-        (again, _) = two.train_cohort(x, [1, 2], 0, np.array([0.5, 1.0]))
+        (again, _) = two.train_cohort(x, [1, 2], 0, parts)
     assert np.array_equal(again.delta, some.delta)
 
 

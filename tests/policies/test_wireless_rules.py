@@ -41,6 +41,7 @@ def test_round_robin_wraps_where_m_does_not_divide_n_and_passes_over_who_is_away
     assert cohorts("round-robin", gain, 2) == [[0, 1], [2, 3], [1, 4], [2, 3]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("devices", "draws"), [(1, 1), (2, 3), (5, 2), (7, 3), (10, 10), (12, 5)])
 @pytest.mark.parametrize("away", [0.0, 0.3, 0.9])
 def test_round_robin_goes_round_the_circle_of_devices(devices, draws, away):

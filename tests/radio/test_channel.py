@@ -136,6 +136,7 @@ def test_a_state_saved_to_npz_continues_bit_for_bit(channel, tmp_path):
         np.testing.assert_array_equal(gain, whole[position])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_the_mean_gain_is_the_one_of_theory(case):
     gain = record(case.channel, rounds=ROUNDS, seed=11)

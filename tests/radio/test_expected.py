@@ -63,6 +63,7 @@ def test_the_last_of_parallel_uploads_is_the_sum_over_all_cohorts():
 
 
 # As many blocks as every number of members divides: expectations cut them at will.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "access", [TDMA(), EqualOFDMA(blocks=840), EqualOFDMA(blocks=840, unit_s=2.0)]
 )

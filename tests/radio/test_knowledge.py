@@ -44,6 +44,7 @@ def test_an_upload_fails_where_the_channel_is_worse_than_known():
     assert failed.tolist() == [False, True, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outage", [0.02, 0.1, 0.3])
 def test_the_margin_holds_the_outage_of_every_device_at_every_round(outage):
     knowledge, table = Knowledge(error_db=4.0, outage=outage), rows(3000)
@@ -94,6 +95,7 @@ def test_an_upload_that_fails_takes_its_time_and_one_sent_again_takes_both():
     assert 0.3 < np.mean([np.mean(~each.arrived) for each in lost]) < 0.7
 
 
+@pytest.mark.slow
 def test_updates_are_lost_as_often_as_was_asked_for():
     chances = np.linspace(0.0, 0.6, 20)
     tried, lost = np.zeros(20), np.zeros(20)

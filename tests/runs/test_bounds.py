@@ -33,6 +33,7 @@ def stop_at_six(now):
         raise StoppedError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", ["clip", "robust"])
 def test_a_stop_does_not_change_a_bit(tmp_path, bounds):
     run(scenario(bounds=bounds), tmp_path / "whole")

@@ -126,6 +126,7 @@ def chosen_rounds(policy, rounds=6, access=TDMA(), **options):
     return train(air, how, np.zeros(LONG, np.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_sends_the_best_size_and_counts_it(policy):
     seen = []  # omega of every update so far

@@ -65,6 +65,7 @@ def test_who_takes_part_does_not_depend_on_how_long_it_computes(folder, tmp_path
     assert plain.lists("ready_s") == [[]] * 12  # what all have in common is left to the clock
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.0, 0.3, 2.0, 17.0])
 def test_the_clock_of_slower_devices_is_that_of_a_run_with_them(folder, tmp_path, factor):
     there = run(scenario(computation_s=[factor * c for c in OWN]), tmp_path / "there")
@@ -76,6 +77,7 @@ def test_the_clock_of_slower_devices_is_that_of_a_run_with_them(folder, tmp_path
         assert found.column("airtime_s") == pytest.approx(simulated_s(log, factor), rel=1e-14)
 
 
+@pytest.mark.slow
 def test_waits_for_a_duty_cycle_are_in_the_clock_of_slower_devices(tmp_path):
     table = scenario(computation_s=OWN).as_dict()
     table |= {"policy": {"kind": "auto"}, "budgets": {"duty_cycle": 0.05}}

@@ -47,6 +47,7 @@ def test_parquet_says_the_same(tmp_path):
     assert (found.uplink.max_power_w, found.data.samples) == ((0.1, 0.2), (5, 6))
 
 
+@pytest.mark.slow
 def test_no_device_sends_above_its_own_peak_and_all_keep_their_own_budget(tmp_path):
     peaks, budgets = [0.05, 0.1, 0.2, 0.4], [0.004, 0.01, 0.02, 0.03]
     rows = [f"{peak},{budget}" for peak, budget in zip(peaks, budgets, strict=True)]

@@ -85,6 +85,7 @@ def test_events_tell_what_the_log_tells(tmp_path, plain):
     assert not events_are_current(plain.folder)
 
 
+@pytest.mark.slow
 def test_events_tell_what_auto_has_set_itself(tmp_path):
     table = {**SCENARIO.as_dict(), "policy": {"kind": "auto"}}
     log = run(table, tmp_path, tensorboard=True)

@@ -23,6 +23,7 @@ def decades(low, high):
     return st.floats(low, high).map(lambda e: 10.0**e)
 
 
+@pytest.mark.slow
 @given(
     gain=decades(-30, 30),
     queue=st.one_of(st.sampled_from([0.0, 1e9]), decades(-12, 9)),

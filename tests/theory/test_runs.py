@@ -85,6 +85,7 @@ def test_what_has_no_bound_is_refused(folder, tmp_path):
         bound_of_run(folder, replay_every=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("section", "fields", "said"),
     [

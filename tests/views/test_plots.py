@@ -96,6 +96,7 @@ def test_the_band_goes_from_the_lowest_to_the_highest_seed():
     np.testing.assert_array_equal(mean_curve(curves, points=4, window=2)[1], smooth.mean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("width_in", WIDTHS_IN.values())
 def test_every_kind_has_the_width_of_a_column_and_300_dpi(kind, width_in):

@@ -44,6 +44,7 @@ def grid(tmp_path_factory):
     return write_grid(tmp_path_factory.mktemp("grid"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [InARow(1), InARow(3), RunningMean(20)])
 def test_the_numbers_in_the_page_answer_for_any_target_as_the_analysis_does(grid, protocol):
     found = collect_runs([grid])
