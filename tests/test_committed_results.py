@@ -99,6 +99,7 @@ def test_the_sentences_of_the_readme_are_what_the_runs_say():
     assert f"**{ratio} times sooner** than uniform ({interval}; the paper: 8.5)" in headline
 
 
+@pytest.mark.slow
 def test_the_paper_s_targets_are_hardly_reached_by_the_mean():
     """What docs/results.md says of the targets that it leaves out of its tables."""
     reached = {
@@ -129,6 +130,7 @@ def test_the_results_are_small():
     assert sum(path.stat().st_size for path in files) < MOST_BYTES
 
 
+@pytest.mark.slow
 def test_what_means_of_two_hundred_rounds_say_of_the_paper_s_targets():
     """Three measurements in a row at the target are in part luck: few runs have such a mean."""
     best = {

@@ -21,7 +21,7 @@ def parameters_of(function):
 def lines_of(function):
     """Lines from its name on, without those of its docstring."""
     first = function.body[0]
-    said = ast.get_docstring(function) is not None
+    said = ast.get_docstring(function, clean=False) is not None
     about = first.end_lineno - first.lineno + 1 if said else 0
     return function.end_lineno - function.lineno + 1 - about
 

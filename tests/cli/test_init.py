@@ -4,7 +4,7 @@ from fedsched.radio import PRESETS
 from fedsched.runs.scenario_file import load_scenario
 
 
-@pytest.mark.parametrize("fleet", [[], ["--fleet"]])
+@pytest.mark.parametrize("fleet", [[], pytest.param(["--fleet"], marks=pytest.mark.slow)])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_what_is_written_can_be_scheduled(fedsched, preset, fleet, tmp_path):
     code, out, err = fedsched("init", preset, *fleet, "--out", tmp_path / "new")
