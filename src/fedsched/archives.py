@@ -9,11 +9,19 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Protocol, TypeAlias, cast
+from typing import IO, Any, Protocol, TypeAlias, cast
 
-from fedsched.errors import FedschedError, InputError
+from fedsched.errors import FedschedError, InputError, require
 
-__all__ = ["Counted", "Progress", "Readable", "check_unpacked", "check_zip", "members"]
+__all__ = [
+    "Counted",
+    "Progress",
+    "Readable",
+    "check_unpacked",
+    "check_zip",
+    "members",
+    "read_parquet",
+]
 
 Progress: TypeAlias = Callable[[str, int, int | None], None]  # what, bytes done, bytes in all
 
@@ -113,3 +121,15 @@ def check_zip(what: str, path: Path) -> None:
     """The same of a ZIP or NPZ file, by what it says of its members; none is read further."""
     with zipfile.ZipFile(path) as archive:
         check_unpacked(what, path, sum(each.file_size for each in archive.infolist()))
+
+
+def read_parquet(what: str, path: Path, file: IO[bytes]) -> Any:
+    """The table in an open Parquet file; ``what`` is in it, and errors call it that."""
+    arrow = require("pyarrow", extra="report", purpose=f"reading Parquet {what}s")
+    parquet = require("pyarrow.parquet", extra="report", purpose=f"reading Parquet {what}s")
+    try:
+        claimed = parquet.read_metadata(file)
+        check_unpacked(what, path, 8 * claimed.num_rows * claimed.num_columns)
+        return parquet.read_table(file)
+    except arrow.ArrowException as error:
+        raise InputError(f"{what} {path} is not a Parquet file: {error}") from error

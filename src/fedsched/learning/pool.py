@@ -109,10 +109,7 @@ class InProcessPool(AbstractTrainingPool):
     def train_cohort(
         self, parameters: Parameters, devices: Devices, round: int, work: Shares = None
     ) -> Iterator[LocalUpdate]:
-        """Train each device from the same parameters; updates come in the order of ``devices``.
-
-        With ``work`` each takes only that share of its local steps, the first ones.
-        """
+        """One device after the other."""
         for device, share in zip(devices, _each(work, devices), strict=True):
             yield self._trainer.train(parameters, int(device), round, share)
 
@@ -169,10 +166,7 @@ class ProcessPool(AbstractTrainingPool):
     def train_cohort(
         self, parameters: Parameters, devices: Devices, round: int, work: Shares = None
     ) -> Iterator[LocalUpdate]:
-        """Train each device from the same parameters; updates come in the order of ``devices``.
-
-        With ``work`` each takes only that share of its local steps, the first ones.
-        """
+        """Side by side; updates come in the order of ``devices`` all the same."""
         shares = zip(devices, _each(work, devices), strict=True)
         commands = [("train", int(device), round, share) for device, share in shares]
         for slot, (loss, square_loss, steps) in self._in_order(parameters, commands):

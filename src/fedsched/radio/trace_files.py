@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.archives import check_unpacked, check_zip
+from fedsched.archives import check_zip, read_parquet
 from fedsched.errors import InputError, require
 from fedsched.radio.units import GAIN, Unit, agreed_unit, named_unit, parse_unit
 from fedsched.values import PerDevice
@@ -126,18 +126,11 @@ def _refuse_numbered_header(path: Path, first: Sequence[str]) -> None:
 
 
 def _read_parquet(path: Path) -> Said:
-    arrow = require("pyarrow", extra="report", purpose="reading Parquet traces")
-    parquet = require("pyarrow.parquet", extra="report", purpose="reading Parquet traces")
-    try:
-        with path.open("rb") as file:
-            claimed = parquet.read_metadata(file)
-            check_unpacked("trace", path, 8 * claimed.num_rows * claimed.num_columns)
-            table = parquet.read_table(file)
-    except arrow.ArrowException as error:
-        raise InputError(f"trace {path} is not a Parquet file: {error}") from error
+    with path.open("rb") as file:
+        table = read_parquet("trace", path, file)
     names = list(table.column_names)
     wanted = _long_columns(path, names) or names
-    columns = [_parquet_column(arrow, path, name, table.column(name)) for name in wanted]
+    columns = [_parquet_column(path, name, table.column(name)) for name in wanted]
     stacked = np.stack(columns, axis=1) if columns else np.empty((table.num_rows, 0))
     spread, named = _table_to_values(path, wanted, stacked)
     said = (table.schema.metadata or {}).get(b"unit")
@@ -145,9 +138,9 @@ def _read_parquet(path: Path) -> Said:
     return spread, agreed_unit(f"trace {path}", unit, named)
 
 
-def _parquet_column(arrow: Any, path: Path, name: str, column: Any) -> NDArray[np.float64]:
-    kind = column.type
-    types = arrow.types
+def _parquet_column(path: Path, name: str, column: Any) -> NDArray[np.float64]:
+    arrow = require("pyarrow", extra="report", purpose="reading Parquet traces")
+    kind, types = column.type, arrow.types
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind)):
         raise InputError(
             f"trace {path}: column {name!r} holds {kind}, not numbers; a trace has one numeric "

@@ -1,8 +1,9 @@
 """Assembly: the link, the policy, the schedule and the trainer that a scenario describes."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -128,25 +129,20 @@ def budgets_of(scenario: Scenario, uplink: AbstractLink) -> tuple[AbstractBudget
     budgets: list[AbstractBudget] = []
     if uplink.has_watts and scenario.uplink.budget_w != math.inf:
         budgets.append(AveragePower(_each(scenario.uplink.budget_w)))
-    circuit_w, compute_j = _each(given.circuit_w), _each(given.compute_j)
-    if given.energy_j is not None:
-        budgets.append(Energy(_each(given.energy_j), "round", circuit_w, compute_j))
-    if given.energy_j_per_day is not None:
-        watts = _each(given.energy_j_per_day) / _DAY_S
-        budgets.append(Energy(watts, "second", circuit_w, compute_j))
-    if given.battery_j is not None:
-        budgets.append(Energy(_each(given.battery_j) / rounds, "round", circuit_w, compute_j))
-    if given.airtime_s is not None:
-        budgets.append(Airtime(_each(given.airtime_s)))
-    if given.duty_cycle is not None:
-        budgets.append(Airtime(_each(given.duty_cycle), "second"))
-    if given.bytes is not None:
-        budgets.append(Traffic(_each(given.bytes)))
-    if given.bytes_per_day is not None:
-        budgets.append(Traffic(_each(given.bytes_per_day) / _DAY_S, "second"))
-    if given.participation is not None:
-        budgets.append(Participation(_each(given.participation)))
-    return tuple(budgets)
+    joules = partial(Energy, circuit_w=_each(given.circuit_w), compute_j=_each(given.compute_j))
+    kinds: dict[str, Callable[[float | PerDevice], AbstractBudget]] = {
+        "energy_j": joules,
+        "energy_j_per_day": lambda limit: joules(limit / _DAY_S, "second"),
+        "battery_j": lambda limit: joules(limit / rounds),
+        "airtime_s": Airtime,
+        "duty_cycle": lambda limit: Airtime(limit, "second"),
+        "bytes": Traffic,
+        "bytes_per_day": lambda limit: Traffic(limit / _DAY_S, "second"),
+        "participation": Participation,
+    }
+    limits = {name: getattr(given, name) for name in kinds}
+    made = (kinds[name](_each(limit)) for name, limit in limits.items() if limit is not None)
+    return (*budgets, *made)
 
 
 def _planned_by(

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsched.archives import check_unpacked
+from fedsched.archives import read_parquet
 from fedsched.checks import positive_number
-from fedsched.errors import InputError, UnknownNameError, require
+from fedsched.errors import InputError, UnknownNameError
 from fedsched.quantities import dbm_to_w, parse_number
 
 __all__ = [
@@ -153,14 +153,7 @@ def _csv(file: Path, content: bytes) -> tuple[list[str], list[list[Any]]]:
 
 
 def _parquet(file: Path, content: bytes) -> tuple[list[str], list[list[Any]]]:
-    arrow = require("pyarrow", extra="report", purpose="reading Parquet fleets")
-    parquet = require("pyarrow.parquet", extra="report", purpose="reading Parquet fleets")
-    try:
-        claimed = parquet.read_metadata(io.BytesIO(content))
-        check_unpacked("fleet", file, 8 * claimed.num_rows * claimed.num_columns)
-        table = parquet.read_table(io.BytesIO(content))
-    except arrow.ArrowException as error:
-        raise InputError(f"fleet {file} is not a Parquet file: {error}") from None
+    table = read_parquet("fleet", file, io.BytesIO(content))
     columns = [table.column(name).to_pylist() for name in table.column_names]
     return list(table.column_names), [list(row) for row in zip(*columns, strict=True)]
 
