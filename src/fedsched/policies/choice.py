@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,10 @@ class Context:
     state: PolicyState
     chance: NDArray[np.float64]  # uniform in [0, 1), shape (3, devices)
     answers: Answers = NO_ANSWERS
+
+    def average(self, device: NDArray[np.int64], **state: NDArray[Any]) -> "Choice":
+        """The choice of these devices whose updates are averaged, and the state it leaves."""
+        return Choice(device=device, weight=average(device, self.share), state=state)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

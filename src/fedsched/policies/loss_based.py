@@ -13,7 +13,6 @@ from fedsched.policies.choice import (
     AbstractChoicePolicy,
     Choice,
     Context,
-    average,
     chance_of,
     smallest,
 )
@@ -167,7 +166,7 @@ class ActiveFL(_ByLastLoss):
         others = np.setdiff1d(np.arange(len(reach)), by_value)
         luck = smallest(chance[1, reach[others]], count - len(by_value))
         device = reach[np.concatenate([by_value, others[luck]])]
-        return Choice(device=device, weight=average(device, context.share))
+        return context.average(device)
 
 
 @final
@@ -197,11 +196,7 @@ class Oort(AbstractChoicePolicy):
         positive_number("penalty", self.penalty, allow_zero=True)
 
     name = "oort"
-
-    @property
-    def own_shared_state(self) -> frozenset[str]:
-        """The round, and what paces it."""
-        return frozenset({"round", "percentile", "gathered"})
+    own_shared_state = frozenset({"round", "percentile", "gathered"})  # the others pace it
 
     def start(self, devices: int) -> PolicyState:
         """Nobody is known."""
@@ -248,15 +243,12 @@ class Oort(AbstractChoicePolicy):
         device = reach[np.concatenate([best, fresh])]
         last = state["last"].copy()
         last[device] = t
-        return Choice(
-            device=device,
-            weight=average(device, context.share),
-            state={
-                "round": np.array(t + 1.0),
-                "last": last,
-                "percentile": np.array(percentile),
-                "gathered": gathered,
-            },
+        return context.average(
+            device,
+            round=np.array(t + 1.0),
+            last=last,
+            percentile=np.array(percentile),
+            gathered=gathered,
         )
 
     def _paced(self, state: PolicyState) -> tuple[float, NDArray[np.float64]]:

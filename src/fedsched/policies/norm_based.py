@@ -13,7 +13,6 @@ from fedsched.policies.choice import (
     AbstractTossedPolicy,
     Choice,
     Context,
-    average,
 )
 from fedsched.policies.successive import (
     des_raj_weights,
@@ -204,11 +203,7 @@ class NormThreshold(AbstractChoicePolicy):
         positive_number("step", self.step)
 
     name = "norm-threshold"
-
-    @property
-    def own_shared_state(self) -> frozenset[str]:
-        """One threshold for all."""
-        return frozenset({"threshold"})
+    own_shared_state = frozenset({"threshold"})  # one for all
 
     def start(self, devices: int) -> PolicyState:
         """No threshold yet: the first round sets it at its m-th largest norm."""
@@ -233,8 +228,4 @@ class NormThreshold(AbstractChoicePolicy):
             following = float(heard[self.draws - 1])
         else:
             following = threshold / (1.0 + self.step) ** (1.0 - len(heard) / self.draws)
-        return Choice(
-            device=device,
-            weight=average(device, context.share),
-            state={"threshold": np.array(following)},
-        )
+        return context.average(device, threshold=np.array(following))

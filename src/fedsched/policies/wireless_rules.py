@@ -15,7 +15,6 @@ from fedsched.policies.choice import (
     AbstractTossedPolicy,
     Choice,
     Context,
-    average,
     draw_counted,
     smallest,
 )
@@ -41,11 +40,7 @@ class RoundRobin(AbstractChoicePolicy):
     needs: ClassVar[frozenset[Need]] = frozenset()
 
     name = "round-robin"
-
-    @property
-    def own_shared_state(self) -> frozenset[str]:
-        """How many turns there were."""
-        return frozenset({"turns"})
+    own_shared_state = frozenset({"turns"})  # how many there were
 
     def start(self, devices: int) -> PolicyState:
         """Nobody has had a turn; device 0 begins."""
@@ -60,11 +55,7 @@ class RoundRobin(AbstractChoicePolicy):
         device = order[place]
         passed = order[: place[-1] + 1]  # who is out of reach has had its turn too
         turn[passed] = turns + 1.0 + np.arange(len(passed))
-        return Choice(
-            device=device,
-            weight=average(device, context.share),
-            state={"turn": turn, "turns": np.array(turns + len(passed))},
-        )
+        return context.average(device, turn=turn, turns=np.array(turns + len(passed)))
 
 
 @final
@@ -77,7 +68,7 @@ class BestChannel(AbstractChoicePolicy):
     def choose(self, context: Context) -> Choice:
         """Top m by gain."""
         device = context.reach[smallest(-context.gain[context.reach], self.draws)]
-        return Choice(device=device, weight=average(device, context.share))
+        return context.average(device)
 
 
 @final
@@ -106,11 +97,7 @@ class ProportionalFair(AbstractChoicePolicy):
         mean, rate = _running(context.state, "mean_gain", context.gain, context.reach, self.window)
         ratio = context.gain[context.reach] / mean[context.reach]
         device = context.reach[smallest(-ratio, self.draws)]
-        return Choice(
-            device=device,
-            weight=average(device, context.share),
-            state={"mean_gain": mean, "seen": rate},
-        )
+        return context.average(device, mean_gain=mean, seen=rate)
 
 
 def deadline_greedy(upload_s: PerDevice, *, deadline_s: float) -> NDArray[np.int64]:
@@ -160,7 +147,7 @@ class FedCS(AbstractChoicePolicy):
         deadline_s = self.deadline_s or self.draws * link.nominal_s
         upload_s = context.plan.upload_s[reach]
         device = reach[deadline_greedy(upload_s, deadline_s=deadline_s)]
-        return Choice(device=device, weight=average(device, context.share))
+        return context.average(device)
 
 
 @final
@@ -201,11 +188,7 @@ class FairnessQueue(AbstractChoicePolicy):
         least = min(1.0, self.draws / (2.0 * devices)) if self.least is None else self.least
         queue = waiting + least
         queue[device] -= 1.0
-        return Choice(
-            device=device,
-            weight=average(device, context.share),
-            state={"waiting": np.maximum(queue, 0.0)},
-        )
+        return context.average(device, waiting=np.maximum(queue, 0.0))
 
 
 def adaptive_probabilities(
