@@ -9,7 +9,7 @@ from fedsched.analysis.comparison import comparison_row
 from fedsched.checks import number_within, one_of
 from fedsched.cli.budgets import mean_power, print_budgets
 from fedsched.cli.options import NUMBER, json_option, out_option, set_option, workers_option
-from fedsched.cli.output import end_with, print_json, print_table, run_each, seconds
+from fedsched.cli.output import end_with, print_json, print_table, run_each, seconds, sent
 from fedsched.errors import InputError
 from fedsched.files import output_folder
 from fedsched.policies import policy_names
@@ -123,7 +123,7 @@ def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
             shown(row["rounds_to_target"], ".0f"),
             f"{row['airtime_s_per_round']:.3f}",
             f"{1e3 * row['feedback_s_per_round']:.3f}",
-            *_sent(row)[: len(packed)],
+            *sent(row["upload_bits"], row["omega"])[: len(packed)],
             f"{row['devices_per_round']:.2f}",
             mean_power(row["worst_mean_power_w"], row["budgets"]),
             f"{row['jain_fairness']:.3f}",
@@ -140,9 +140,3 @@ def _print(rows: list[dict[str, Any]], target: float, base: Scenario) -> None:
             f"uniform has m = {base.policy.draws} here, and auto has none. Another m may suit the "
             "radio: `fedsched advise` predicts them all, and --set policy.draws=1 trains with one."
         )
-
-
-def _sent(row: dict[str, Any]) -> list[str]:
-    """How large an upload was, and what compression added."""
-    bits, omega = row["upload_bits"], row["omega"]
-    return ["-" if bits is None else f"{bits / 1e6:.4g}", "-" if omega is None else f"{omega:.3g}"]

@@ -31,6 +31,7 @@ __all__ = [
     "run_all",
     "run_each",
     "seconds",
+    "sent",
     "track",
 ]
 
@@ -54,6 +55,11 @@ def seconds(value: float) -> str:
         ('1557.0', '0.041', '0.40', '0.0')
     """
     return f"{value:#.2g}" if 0.0 < value < 0.95 else f"{value:.1f}"
+
+
+def sent(bits: float | None, omega: float | None) -> list[str]:
+    """How many Mbit an upload was, and what compression added."""
+    return ["-" if bits is None else f"{bits / 1e6:.4g}", "-" if omega is None else f"{omega:.3g}"]
 
 
 def counted(number: int, what: str) -> str:

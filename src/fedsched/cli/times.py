@@ -24,7 +24,7 @@ from fedsched.checks import positive_number
 from fedsched.cli.asked import found_logs, numbers_above_0, own_computation_s, remark_short
 from fedsched.cli.budgets import print_budgets
 from fedsched.cli.options import NUMBER, json_option, protocol_options
-from fedsched.cli.output import print_json, print_table, seconds
+from fedsched.cli.output import print_json, print_table, seconds, sent
 from fedsched.errors import InputError
 from fedsched.quantities import parse_number
 
@@ -140,7 +140,7 @@ def _print(
                 [
                     row.configuration,
                     _seeds(row),
-                    *(_sent(row) if packed else []),
+                    *(sent(row.upload_bits, row.omega) if packed else []),
                     *(_time(r, computation_s) for r in row.reached),
                 ]
                 for row in here
@@ -251,14 +251,6 @@ def _asked(targets: str | None, losses: str | None) -> tuple[Measure, list[float
 
 def _seeds(row: Row) -> str:
     return ",".join(map(str, row.seeds))
-
-
-def _sent(row: Row) -> list[str]:
-    """How large an upload was, and what compression added."""
-    return [
-        "-" if row.upload_bits is None else f"{row.upload_bits / 1e6:.4g}",
-        "-" if row.omega is None else f"{row.omega:.3g}",
-    ]
 
 
 def _time(reached: Reach | None, computation_s: float) -> str:
