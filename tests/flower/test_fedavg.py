@@ -332,6 +332,7 @@ def test_registered_nodes_are_who_the_server_says(tmp_path):
     assert {m.metadata.dst_node_id for batch in grid.sent for m in batch} == {100, 101}
 
 
+@pytest.mark.slow
 def test_training_that_fails_gives_no_rest_and_silence_does(tmp_path):
     for how, counts in ((raises, 8), (nan, 8), (lambda *_: None, 4)):
         grid = Loopback(3)

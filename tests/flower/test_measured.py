@@ -47,6 +47,7 @@ def started(grid, folder, rounds, **options):
     return made.start(grid, record(), num_rounds=rounds, timeout=600.0)
 
 
+@pytest.mark.slow
 def test_nothing_set_over_an_unchanged_client_app_learns_who_is_slow(tmp_path):
     grid = federation()
     started(grid, tmp_path, 60)
@@ -61,6 +62,7 @@ def test_nothing_set_over_an_unchanged_client_app_learns_who_is_slow(tmp_path):
     assert log.column("wall_s").mean() < 0.8 * (1.0 + SECONDS.max())
 
 
+@pytest.mark.slow
 def test_what_is_planned_is_what_is_measured(tmp_path):
     started(federation(), tmp_path, 20)
     log = read_run(tmp_path)
@@ -74,6 +76,7 @@ def test_what_is_planned_is_what_is_measured(tmp_path):
             assert log.column("airtime_s")[t] == pytest.approx(max(seconds), rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_node_that_becomes_slow_is_asked_less(tmp_path):
     grid = federation(upload_s=np.full(8, 1.0))
 
@@ -89,6 +92,7 @@ def test_a_node_that_becomes_slow_is_asked_less(tmp_path):
     assert np.mean(part[10:]) < 0.8
 
 
+@pytest.mark.slow
 def test_a_reported_rate_is_believed(tmp_path):
     """All take the same, and half of them say that they are fast."""
     client = ChannelClientApp(Throughput(lambda context: 10.0 * RATES[_part(context)]))
@@ -118,6 +122,7 @@ def test_no_power_is_assigned_where_the_radio_is_not_known(tmp_path):
     assert all(each.airtime_s > 0.0 for each in told)
 
 
+@pytest.mark.slow
 def test_a_run_from_measured_time_goes_on_where_it_was(tmp_path):
     whole = started(federation(), tmp_path / "whole", 12)
 
@@ -161,6 +166,7 @@ def _told():
     return app
 
 
+@pytest.mark.slow
 def test_a_share_of_the_nodes_is_asked_for(tmp_path):
     started(federation(upload_s=np.full(10, 1.0)), tmp_path, 30, fraction_train=0.5)
     log = read_run(tmp_path)
@@ -264,6 +270,7 @@ def test_a_gain_that_is_not_kept_is_not_believed_for_long(tmp_path, takes):
     assert (upload_s[:, :5] == upload_s[0, 0]).all()
 
 
+@pytest.mark.slow
 def test_a_rate_that_is_not_kept_is_measured(tmp_path):
     told = Throughput(lambda context: 1e12 if context.node_config["partition-id"] == 5 else 1e4)
     grid = slow_and_boasting(ChannelClientApp(told), takes=(1.0, 25.0))
