@@ -97,6 +97,9 @@ def agree(runs, logs, target, tmp_path, monkeypatch):
         groups, summary_rows(groups, target, computation_s=COMPUTATION_S), strict=True
     ):
         assert (row["seconds_to_target"], row["rounds_to_target"]) == expected[group.choice]
+    best = json.loads(asked(times, runs, "--targets", target, "--best", COMPUTATION_S, "--json"))
+    reached = {kind: seconds for kind, (seconds, _) in expected.items() if seconds is not None}
+    assert {each["configuration"]: each["seconds"][0] for each in best["rows"]} == reached
     # The demo has computation times and a target of its own.
     monkeypatch.setattr(demo, "TARGET", target)
     for group in groups:

@@ -2,7 +2,7 @@ import json
 from xml.etree import ElementTree
 
 import pytest
-from tests.runs.report_runs import write_grid
+from tests.runs.report_runs import manifest, table, write_grid, write_run
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,9 @@ def test_uniform_is_shown_whoever_is_asked_for(fedsched, runs, tmp_path):
         (["--smooth", "0"], "smooth must be"),
         (["--until-s", "-1"], "until-s must be"),
         (["--computation-s", "-1"], "computation-s must be"),
-        (["--environment", "mars"], "environment: 'mars' is not known"),
+        (["--environment", "mars"], "environment: there is no 'mars': all runs have one "),
+        (["--until-s", "5"], "until-s is the right end of --kind time-to-target, and --kind conv"),
+        (["--kind", "rounds", "--until-s", "5"], "leave --until-s out"),
         (["--policies", "unifrom"], "policies: 'unifrom' is not known; did you mean 'uniform'?"),
     ],
 )
@@ -103,3 +105,21 @@ def test_numbers_have_units_and_the_help_keeps_its_lines(fedsched, runs, tmp_pat
         said = fedsched(command, "--help")[1]
         assert "\\b" not in said
     assert "\n  rounds          test accuracy over rounds\n" in fedsched("plot", "--help")[1]
+
+
+def test_environments_are_named_where_there_are_several(fedsched, tmp_path):
+    for kind in ("homogeneous", "heterogeneous"):
+        write_run(tmp_path / "runs" / kind, manifest(channel__kind=kind), table())
+    place = tmp_path / "a.csv"
+    code, _, err = fedsched("plot", tmp_path / "runs", "--environment", "mars", "-o", place)
+    assert code == 2
+    assert "'mars' is not known (known: heterogeneous, homogeneous)" in err
+
+
+def test_a_schedule_for_another_computation_time_is_named(fedsched, tmp_path):
+    about = manifest("auto", uplink__computation_s=0.1)
+    write_run(tmp_path / "runs" / "auto", about, table())
+    for kind, said in (("convergence", True), ("rounds", False)):
+        asked = ["--kind", kind, "--computation-s", 10, "-o", tmp_path / "a.csv"]
+        _, _, err = fedsched("plot", tmp_path / "runs", *asked)
+        assert ("auto plans with the computation time, and no run" in err) == said

@@ -323,3 +323,29 @@ def test_measured_rounds_have_their_seconds_on_the_wall(tmp_path):
 def test_simulated_rounds_have_no_table_of_the_wall(runs):
     assert "on the wall" not in times(runs, "--targets", "0.8").stdout
     assert answer(runs, "--targets", "0.8")["rows"][0]["wall_s"] == [None]
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        (["--computation-s", "3"], "--computation-s"),
+        (["--by-seed"], "--by-seed"),
+        (["--against", "uniform m=1"], "--against"),
+    ],
+)
+def test_what_best_has_no_use_for_is_refused(runs, more, name):
+    done = times(runs, "--targets", "0.5", "--best", "0", *more)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"{name} does not go with --best: " in " ".join(done.stderr.split())
+
+
+def test_a_policy_without_a_run_for_a_time_is_named(tmp_path):
+    about = manifest("auto", uplink__computation_s=0.1)
+    write_run(tmp_path / "auto", about, table())
+    write_run(tmp_path / "uniform", manifest("uniform", uplink__computation_s=0.1), table())
+    said = "auto plans with the computation time, and no run of it was made for about "
+    best = times(tmp_path, "--targets", "0.5", "--best", "0,0.1,0.2,10")
+    assert best.stderr == f"{said}0 or 10 s, only for 0.1 s; it takes no part there\n"
+    plain = times(tmp_path, "--targets", "0.5", "--computation-s", "3")
+    assert plain.stderr == f"{said}3 s, only for 0.1 s; its rows are those of other schedules\n"
+    assert times(tmp_path, "--targets", "0.5").stderr == ""

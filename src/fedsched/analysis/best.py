@@ -10,7 +10,14 @@ from fedsched.analysis.arrival import ACCURACY, ARRIVAL, ArrivalProtocol, Measur
 from fedsched.analysis.groups import Group, mean_reach, paired_speedup
 from fedsched.analysis.speedup import Speedup
 
-__all__ = ["Best", "best_against_best"]
+__all__ = [
+    "Best",
+    "OtherTimes",
+    "best_against_best",
+    "made_for_other_times",
+    "policy_name",
+    "suited_range_s",
+]
 
 _BASELINE = ("uniform", "none")  # devices are drawn uniformly, and send all their bits
 Arrivals = Mapping[Group, tuple[Reach, ...] | None]  # a place for each target, if all are reached
@@ -27,6 +34,16 @@ class Best:
     reached: tuple[Reach, ...]  # a place for each target
     sooner: tuple[Speedup | None, ...]  # than the best of uniform; None for that one itself
     sooner_overall: Speedup | None  # the geometric mean over the targets
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherTimes:
+    """A policy that plans with the computation time, and times that no run of it was made for."""
+
+    environment: str
+    policy: str
+    computations_s: tuple[float, ...]
+    made_for_s: tuple[float, ...]  # what its runs were made for
 
 
 def best_against_best(
@@ -75,6 +92,37 @@ def best_against_best(
     return found
 
 
+def made_for_other_times(
+    groups: Sequence[Group], computations_s: Sequence[float]
+) -> list[OtherTimes]:
+    """The policies that have runs, but none that was made for about some of these times."""
+    policies: dict[tuple[str, str], list[Group]] = {}
+    for group in groups:
+        policies.setdefault((group.environment, policy_name(group)), []).append(group)
+    return [
+        OtherTimes(
+            environment=environment,
+            policy=policy,
+            computations_s=missed_s,
+            made_for_s=tuple(sorted({each.fields["policy.computation_s"] for each in own})),
+        )
+        for (environment, policy), own in policies.items()
+        if (missed_s := tuple(c for c in computations_s if not any(_suits(g, c) for g in own)))
+    ]
+
+
+def policy_name(group: Group) -> str:
+    """What tells its policy from others: its kind, and how updates are compressed."""
+    kind, sent = _policy(group)
+    return kind if sent == "none" else f"{kind} compress={sent}"
+
+
+def suited_range_s(group: Group) -> tuple[float, float] | None:
+    """The least and the greatest computation time that it suits; None if it suits any."""
+    made_for_s = group.fields.get("policy.computation_s")
+    return None if made_for_s is None else (0.5 * made_for_s, 2.0 * made_for_s)
+
+
 def _policy(group: Group) -> tuple[str, str]:
     """Its kind, and how updates are compressed."""
     sent = group.fields.get("training.compress", "none")
@@ -92,8 +140,8 @@ def _reached(
 
 def _suits(group: Group, computation_s: float) -> bool:
     """Whether it was made for about that computation time, or for any."""
-    made_for_s = group.fields.get("policy.computation_s")
-    return made_for_s is None or 0.5 * made_for_s <= computation_s <= 2.0 * made_for_s
+    suited_s = suited_range_s(group)
+    return suited_s is None or suited_s[0] <= computation_s <= suited_s[1]
 
 
 def _first(

@@ -82,6 +82,7 @@ def collect_runs(paths: Sequence[str | Path], *, slower: float = 1.0) -> Collect
     intervals look narrower than they are. Devices that compute for times of their own do so
     ``slower`` times as long.
     """
+    positive_number("slower", slower, allow_zero=True)
 
     def shown(name: str, log: RunLog) -> GoodRun:
         return good_run(name, slowed(log, slower))

@@ -1,5 +1,6 @@
 """When every configuration reached which accuracy or loss, and how much sooner than another."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -19,8 +20,10 @@ from fedsched.analysis.groups import (
 from fedsched.analysis.speedup import Speedup
 from fedsched.analysis.wall import walls_s
 from fedsched.errors import UnknownNameError
+from fedsched.runs.manifest import common_computation_s
+from fedsched.runs.runlog import RunLog
 
-__all__ = ["Row", "times_to_targets"]
+__all__ = ["Row", "scenario_times_s", "times_to_targets"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,11 @@ class Row:
     omega: float | None = None  # what compression added; None without it
     budgets: tuple[dict[str, Any], ...] = ()  # each with what the worst device used of its limit
     wall_s: tuple[float | None, ...] = ()  # where rounds were measured: on the wall, mean
+
+
+def scenario_times_s(logs: Sequence[RunLog]) -> Counter[float]:
+    """The computation times that the scenarios have in common for all devices, and how often."""
+    return Counter(common_computation_s(log.manifest) for log in logs)
 
 
 def times_to_targets(

@@ -6,14 +6,22 @@ from collections.abc import Sequence
 import click
 
 from fedsched.analysis.arrival import ACCURACY, ArrivalProtocol, Measure
+from fedsched.analysis.best import made_for_other_times
 from fedsched.analysis.collect import collect_runs
+from fedsched.analysis.groups import Group
+from fedsched.analysis.times import scenario_times_s
 from fedsched.cli.output import counted
 from fedsched.errors import InputError
 from fedsched.quantities import parse_number
-from fedsched.runs.manifest import common_computation_s
 from fedsched.runs.runlog import RunLog
 
-__all__ = ["found_logs", "numbers_above_0", "own_computation_s", "remark_short"]
+__all__ = [
+    "found_logs",
+    "numbers_above_0",
+    "own_computation_s",
+    "remark_other_times",
+    "remark_short",
+]
 
 
 def found_logs(runs: Sequence[str], *, slower: float = 1.0) -> list[RunLog]:
@@ -40,9 +48,28 @@ def remark_short(
         )
 
 
+def remark_other_times(
+    groups: Sequence[Group], computations_s: Sequence[float], consequence: str
+) -> None:
+    """Say which policies plan with the computation time and have no run for one of these."""
+    for each in made_for_other_times(groups, computations_s):
+        where = f"{each.environment}: " if each.environment else ""
+        click.echo(
+            f"{where}{each.policy} plans with the computation time, and no run of it was made for "
+            f"about {_listed(each.computations_s, 'or')} s, only for "
+            f"{_listed(each.made_for_s, 'and')} s; {consequence}",
+            err=True,
+        )
+
+
+def _listed(values: Sequence[float], word: str) -> str:
+    *first, last = [f"{each:g}" for each in values]
+    return f"{', '.join(first)} {word} {last}" if first else last
+
+
 def own_computation_s(logs: Sequence[RunLog]) -> float:
     """The computation time that all the scenarios have."""
-    found = sorted({common_computation_s(log.manifest) for log in logs})
+    found = sorted(scenario_times_s(logs))
     if len(found) > 1:
         raise InputError(
             f"computation-s is missing: the runs have {', '.join(f'{each:g}' for each in found)} s "

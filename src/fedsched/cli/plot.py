@@ -8,7 +8,13 @@ import click
 from fedsched.analysis.arrival import arrival_protocol
 from fedsched.analysis.groups import Group, group_runs
 from fedsched.checks import one_of, positive_number, whole_number
-from fedsched.cli.asked import found_logs, numbers_above_0, own_computation_s, remark_short
+from fedsched.cli.asked import (
+    found_logs,
+    numbers_above_0,
+    own_computation_s,
+    remark_other_times,
+    remark_short,
+)
 from fedsched.cli.interrupts import telling
 from fedsched.cli.options import NUMBER, WHOLE, json_option, out_option, protocol_options
 from fedsched.cli.output import counted, print_json
@@ -76,6 +82,11 @@ def command(
         positive_number("computation-s", computation_s, allow_zero=True)
     if until_s is not None:
         positive_number("until-s", until_s)
+        if kind != "time-to-target":
+            raise InputError(
+                f"until-s is the right end of --kind time-to-target, and --kind {kind} has no axis "
+                "of computation times; leave --until-s out"
+            )
     logs = found_logs(runs)
     groups = _shown(logs, policies, environment)
     if not any(_policy(group) == "uniform" for group in groups):
@@ -89,6 +100,8 @@ def command(
         width_in=WIDTHS_IN[columns],
         until_s=until_s,
     )
+    if kind != "rounds":
+        remark_other_times(groups, [asked.computation_s], "its lines are those of other schedules")
     if chosen.of_targets:
         remark_short([log for group in groups for log in group.logs], asked.protocol)
         check_reached(groups, asked)
@@ -127,6 +140,11 @@ def _shown(logs: Sequence[RunLog], policies: str | None, environment: str | None
     groups = group_runs(logs)
     if environment is not None:
         known = dict.fromkeys(group.environment for group in groups)
+        if environment and set(known) == {""}:
+            raise InputError(
+                f"environment: there is no {environment!r}: all runs have one environment, which "
+                "has no name; leave --environment out"
+            )
         one_of("environment", environment, known)
         groups = [group for group in groups if group.environment == environment]
     if policies is not None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,13 @@ from fedsched.analysis.groups import Group, group_runs
 from fedsched.analysis.speedup import Speedup
 from fedsched.analysis.times import Row, times_to_targets
 from fedsched.checks import positive_number
-from fedsched.cli.asked import found_logs, numbers_above_0, own_computation_s, remark_short
+from fedsched.cli.asked import (
+    found_logs,
+    numbers_above_0,
+    own_computation_s,
+    remark_other_times,
+    remark_short,
+)
 from fedsched.cli.budgets import print_budgets
 from fedsched.cli.options import NUMBER, json_option, protocol_options
 from fedsched.cli.output import print_json, print_table, seconds, sent
@@ -84,15 +91,23 @@ def command(
     )
     if markdown and as_json:
         raise click.UsageError("tables come as --markdown or as --json, not as both")
+    if best is not None:
+        _refuse_beside_best(
+            {"--computation-s": computation_s is not None, "--against": against is not None,
+             "--by-seed": by_seed}
+        )  # fmt: skip
     logs = found_logs(runs, slower=positive_number("slower", slower, allow_zero=True))
     groups = group_runs(logs)
     for each in protocols:
         remark_short(logs, each, measure)
     if best is not None:
-        _print_best(groups, goals, measure, protocols, _seconds(best), markdown, as_json)
+        computations_s = _seconds(best)
+        remark_other_times(groups, computations_s, "it takes no part there")
+        _print_best(groups, goals, measure, protocols, computations_s, markdown, as_json)
         return
     if computation_s is None:
         computation_s = slower * own_computation_s(logs)
+    remark_other_times(groups, [computation_s], "its rows are those of other schedules")
     tables = {
         each: times_to_targets(
             groups, goals, computation_s=computation_s, protocol=each, against=against,
@@ -112,6 +127,17 @@ def command(
         return
     for each, rows in tables.items():
         _print(each, rows, goals, measure, computation_s, markdown)
+
+
+def _refuse_beside_best(given: Mapping[str, bool]) -> None:
+    """Refuse what --best has no use for."""
+    instead = {
+        "--computation-s": "--best has the computation times itself, such as --best 0,0.1,1",
+        "--against": "--best compares with the best of uniform",
+        "--by-seed": "--best takes the mean of the seeds of a configuration",
+    }
+    for name in (name for name, is_given in given.items() if is_given):
+        raise click.UsageError(f"{name} does not go with --best: {instead[name]}; leave one out")
 
 
 def _print(
