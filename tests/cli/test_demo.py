@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -23,6 +24,18 @@ def small(monkeypatch):
 NAMES = ("uniform-m1", "uniform-m3", "lyapunov-m3", "auto-0.1s", "auto-2s")
 
 
+def by_times(fedsched, out):
+    """What ``times --best`` says of auto and of uniform, by computation time."""
+    asked = ("--targets", 0.3, "--best", "0.1,2", "--protocol", "row", "--patience", 1, "--json")
+    rows = json.loads(fedsched("times", out, *asked)[1])["rows"]
+    found = {(each["computation_s"], each["configuration"].split()[0]): each for each in rows}
+    return [
+        (c, found[c, "auto"]["seconds"][0], found[c, "uniform"]["seconds"][0],
+         found[c, "auto"]["sooner"][0]["ratio"])
+        for c in (0.1, 2.0)
+    ]  # fmt: skip
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_the_demo_trains_compares_and_the_second_time_trains_nothing(fedsched, tmp_path):
@@ -36,7 +49,10 @@ def test_the_demo_trains_compares_and_the_second_time_trains_nothing(fedsched, t
     assert "auto" in (out / "demo.svg").read_text(encoding="utf-8")
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "uniform-m3-seed1" in page
-    assert "auto-2s-seed1" not in page  # scheduled for a time that the page does not begin at
+    (data,) = re.findall(r'<script [^>]*id="data"[^>]*>(.*?)</script>', page, re.S)
+    shown_runs = [run["name"] for group in json.loads(data)["groups"] for run in group["runs"]]
+    assert {"auto-0.1s-seed1", "auto-2s-seed1"} < set(shown_runs)  # each takes part at its time
+    assert json.loads(data)["computation_s"] == 0.1
 
     made = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.suffix in
             (".npz", ".arrows", ".json")}  # fmt: skip
@@ -61,6 +77,15 @@ def test_the_demo_trains_compares_and_the_second_time_trains_nothing(fedsched, t
         assert best["sooner"] == pytest.approx(sooner)
         said = f"{sooner:.2f} times sooner" if sooner >= 1 else f"{1 / sooner:.2f} times later"
         assert said in shown
+    assert by_times(fedsched, out) == [
+        (
+            each["computation_s"],
+            each["auto_s"],
+            each["best_uniform_s"],
+            pytest.approx(each["sooner"]),
+        )
+        for each in told["best"]
+    ]
     assert rows["uniform", 3]["budgets"][0]["worst_use"] == pytest.approx(1.0)
     assert "not reached" in shown and "m=3, the largest that was tried" in shown
 

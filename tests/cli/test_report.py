@@ -2,7 +2,7 @@ import json
 import re
 
 from click.testing import CliRunner
-from tests.runs.report_runs import write_grid
+from tests.runs.report_runs import manifest, table, write_grid, write_run
 
 from fedsched.cli.report import command
 from fedsched.errors import InputError, RunLogError
@@ -73,3 +73,26 @@ def test_a_report_is_written_anew_and_a_foreign_page_is_left_alone(tmp_path):
     assert isinstance(refused.exception, InputError)
     assert "is no report and would be written over" in str(refused.exception)
     assert mine.read_text() == "<html>my thesis</html>"
+
+
+def test_slower_is_blamed_on_the_option_and_not_on_a_run(tmp_path):
+    write_grid(tmp_path / "runs", seeds=(1,))
+    for wrong in ("nan", "-1", "inf"):
+        refused = run(tmp_path / "runs", "-o", tmp_path / "report.html", "--slower", wrong)
+        assert isinstance(refused.exception, InputError), wrong
+        assert str(refused.exception).startswith("slower must be a finite number, zero or more")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_target_that_nothing_reaches_is_said(tmp_path):
+    write_grid(tmp_path / "one", seeds=(1,))
+    page = tmp_path / "report.html"
+    said = run(tmp_path / "one", "-o", page, "--target", "0.99").stderr
+    begins = "target: no configuration reaches 0.99 with all its seeds (the page opens with 0."
+    assert said.startswith(begins) and said.count("\n") == 1
+    assert run(tmp_path / "one", "-o", page, "--target", "0.8").stderr == ""
+    for kind, speed in (("homogeneous", 0.2), ("heterogeneous", 1.0)):
+        write_run(tmp_path / "two" / kind, manifest(channel__kind=kind), table(speed=speed))
+    said = run(tmp_path / "two", "-o", page, "--target", "0.9").stderr
+    assert "with all its seeds in homogeneous (the page opens with 0." in said
+    assert "heterogeneous" not in said

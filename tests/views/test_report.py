@@ -14,6 +14,7 @@ from fedsched.analysis.arrival import InARow, Reach, RunningMean
 from fedsched.analysis.collect import Collection, LeftOut, collect_runs, good_run
 from fedsched.analysis.curves import training_loss
 from fedsched.analysis.groups import group_runs, mean_reach, summary_rows
+from fedsched.cli.asked import own_computation_s
 from fedsched.errors import InputError, RunLogError
 from fedsched.views.report import report_page, report_payload, write_report
 
@@ -93,6 +94,22 @@ def test_five_comes_before_ten_and_colours_follow(tmp_path):
     assert labels == ["uniform m=1", "uniform m=5", "uniform m=10"]
 
 
+def test_the_page_opens_at_the_computation_time_that_times_takes(tmp_path):
+    for seed, kind in enumerate(("uniform", "lyapunov"), 1):
+        about = manifest(kind, seed=seed, uplink__computation_s=0.5)
+        write_run(tmp_path / kind, about, table(seed=seed))
+    found = collect_runs([tmp_path])
+    own_s = own_computation_s([run.log for run in found.runs])
+    assert report_payload(found)["computation_s"] == own_s == 0.5
+    # As `times --slower 2` does.
+    assert report_payload(found, slower=2.0)["computation_s"] == 1.0
+    # Where times differ, `times` asks for one; the page opens at what most have.
+    write_run(tmp_path / "third", manifest("pow-d", uplink__computation_s=0.1), table(seed=3))
+    found = collect_runs([tmp_path])
+    payload = report_payload(found)
+    assert (payload["computation_s"], payload["scenario_times_s"]) == (0.5, [0.1, 0.5])
+
+
 def test_power_selection_and_sizes_are_means_over_seeds(tmp_path):
     for seed in (1, 2):
         write_run(tmp_path / str(seed), manifest(seed=seed), table(seed=seed))
@@ -102,11 +119,11 @@ def test_power_selection_and_sizes_are_means_over_seeds(tmp_path):
     power = np.mean([np.array(log.lists("group_power_w")).mean(axis=0) for log in logs], axis=0)
     assert [each[-1] for each in part["power"]["mean_w"]] == pytest.approx(power, rel=1e-5)
     assert part["power"]["mean_w"][0][0] > 30.0 and part["power"]["rounds"][-1] == 60
-    assert part["power"]["names"][0] == "devices 1 to 2" and part["budget_w"] == 1.0
+    assert part["power"]["names"][0] == "devices 0 to 1" and part["budget_w"] == 1.0
     chosen = [device for log in logs for row in log.lists("device") for device in row]
     share = np.bincount(chosen, minlength=20) / 120
     assert part["selection"]["share"] == pytest.approx(share, rel=1e-5)
-    assert part["selection"]["device"] == list(range(1, 21))
+    assert part["selection"]["device"] == list(range(20))
     sizes = [len(row) for log in logs for row in log.lists("device")]
     assert part["sizes"] == pytest.approx(np.bincount(sizes) / 120, rel=1e-5)
 
@@ -118,7 +135,7 @@ def test_many_devices_are_shown_in_bins_that_keep_the_mean(tmp_path):
     assert len(selection["share"]) == 400
     uploads = rows["device"].combine_chunks().value_lengths().to_numpy().sum()
     # 200 bins of three devices come first, then 200 of two.
-    assert selection["device"][:2] == [2.0, 5.0] and selection["device"][-1] == 999.5
+    assert selection["device"][:2] == [1.0, 4.0] and selection["device"][-1] == 998.5
     total = 3 * sum(selection["share"][:200]) + 2 * sum(selection["share"][200:])
     assert total == pytest.approx(uploads / 200, rel=1e-5)
 

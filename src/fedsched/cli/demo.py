@@ -129,7 +129,7 @@ def command(out: str, as_json: bool, workers: int) -> None:
     )
     pictures = [save_figure(figure, folder / f"demo.{kind}") for kind in ("png", "svg")]
     report = write_report(
-        [log.folder for each in shown.values() for log in each], folder / "report.html",
+        [log.folder for each in logs.values() for log in each], folder / "report.html",
         target=TARGET, protocol=PROTOCOL, title="fedsched demo",
     )  # fmt: skip
     seconds = time.perf_counter() - began

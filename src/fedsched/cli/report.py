@@ -1,5 +1,6 @@
 """``fedsched report``: run folders become one page to look at."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -47,6 +48,8 @@ def command(
         report = write_report(runs, out, target=target, protocol=chosen, title=title, slower=slower)
     for each in report.left_out:
         click.echo(f"left out: {each.name}: {each.reason}", err=True)
+    if target is not None and report.unreached:
+        click.echo(_unreached(target, report.unreached), err=True)
     if as_json:
         left_out = {each.name: each.reason for each in report.left_out}
         print_json(
@@ -58,3 +61,12 @@ def command(
         f"wrote {report.path}{again}: {counted(report.runs, 'run')}, "
         f"{counted(report.configurations, 'configuration')}"
     )
+
+
+def _unreached(target: float, opening: Mapping[str, float]) -> str:
+    """Where the page does not open with the target, and what it opens with."""
+    where = ", ".join(
+        f"{f'in {name} ' if name else ''}(the page opens with {each:g})"
+        for name, each in opening.items()
+    )
+    return f"target: no configuration reaches {target:g} with all its seeds {where}"

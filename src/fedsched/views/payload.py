@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.analysis.arrival import ARRIVAL, ArrivalProtocol, reach_steps
+from fedsched.analysis.best import policy_name, suited_range_s
 from fedsched.analysis.collect import Collection, GoodRun
 from fedsched.analysis.curves import Curve, averaged, thinned
 from fedsched.analysis.groups import Group, baseline_of, group_runs, summary_rows
 from fedsched.analysis.speedup import student_975
+from fedsched.analysis.times import scenario_times_s
 from fedsched.analysis.wall import on_the_wall, walls_s
 from fedsched.checks import number_within
 from fedsched.errors import RunLogError
@@ -40,6 +42,7 @@ def report_payload(
     target: float | None = None,
     protocol: ArrivalProtocol = ARRIVAL,
     title: str = "Time to accuracy",
+    slower: float = 1.0,
 ) -> dict[str, Any]:
     """Everything the page shows, as plain values for JSON.
 
@@ -50,6 +53,8 @@ def report_payload(
             the environment reaches, but no lower than four fifths of the best.
         protocol: what counts as having reached a target.
         title: heading of the page.
+        slower: devices compute for so many times as long; the page opens at as many times the
+            computation time of the scenarios: that of most runs, where they differ.
     """
     if target is not None:
         number_within("target", target, "(0, 1]", "it is a test accuracy, such as 0.8 or 80%")
@@ -59,9 +64,8 @@ def report_payload(
             f"there is no run to report; name a folder that fedsched run or demo made{lines}"
         )
     run_of = {id(run.log): run for run in found.runs}
-    groups = sorted(
-        group_runs(run.log for run in found.runs), key=lambda each: _natural(each.label)
-    )
+    logs = [run.log for run in found.runs]
+    groups = sorted(group_runs(logs), key=lambda each: _natural(each.label))
     # Sliders move none of the three means that are taken from these rows.
     rows = summary_rows(groups, 1.0, protocol)
     parts = [
@@ -80,11 +84,15 @@ def report_payload(
         "protocol": {"name": protocol.name, "in_words": protocol.in_words},
         # Of Student's distribution, by the degrees of freedom from 1 on.
         "quantiles": [student_975(k) for k in range(1, max(len(g.logs) for g in groups))],
+        # Where runs differ in it, the page opens at what most have, and of equals at the least.
+        "computation_s": slower * max(sorted(own := scenario_times_s(logs)), key=own.__getitem__),
+        "scenario_times_s": sorted(own),
         "environment": max(environments, key=lambda name: len(inside[name])),
         "environments": [
             {"name": name, "target": _target(inside[name], target)} for name in environments
         ],
         "target": _target(parts, target),  # where all environments are shown at once
+        "asked_target": target,
         "common": sorted(common),
         "groups": parts,
         "left_out": [{"name": each.name, "reason": each.reason} for each in found.left_out],
@@ -143,6 +151,9 @@ def _group(
         "choice": group.choice,
         "environment": group.environment,
         "kind": str(group.fields.get("policy.kind", "")),
+        "policy": policy_name(group),
+        "made_for_s": group.fields.get("policy.computation_s"),  # None: for any time
+        "suits_s": suited_range_s(group),
         "baseline": _uniform_of(group, groups),
         "airtime_s_per_round": row["airtime_s_per_round"],
         "feedback_s_per_round": row["feedback_s_per_round"],
@@ -242,7 +253,7 @@ def _power(group: Group, runs: Sequence[GoodRun]) -> tuple[list[str], Values]:
         return [], np.empty((len(runs[0].power_w), 0))
     rounds = min(len(run.power_w) for run in runs)
     mean_w = np.mean([run.power_w[:rounds, :columns] for run in runs], axis=0)
-    parts = np.array_split(np.arange(1, max(_devices(group, runs), columns) + 1), columns)
+    parts = np.array_split(np.arange(max(_devices(group, runs), columns)), columns)
     names = [
         f"device {part[0]}" if len(part) == 1 else f"devices {part[0]} to {part[-1]}"
         for part in parts
@@ -256,7 +267,7 @@ def _selection(group: Group, runs: Sequence[GoodRun]) -> dict[str, list[float]]:
     share = _mean_padded([run.selected / run.log.rounds for run in runs], devices)
     bins = np.array_split(np.arange(devices), min(devices, _DEVICE_BINS))
     return {
-        "device": [float(part.mean()) + 1.0 for part in bins],
+        "device": [float(part.mean()) for part in bins],
         "share": _short(np.array([share[part].mean() for part in bins])),
     }
 

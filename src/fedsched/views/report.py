@@ -39,6 +39,8 @@ class Report:
     runs: int
     configurations: int
     left_out: Sequence[LeftOut]
+    # Environments where no configuration reaches the target, with the one that they open with.
+    unreached: Mapping[str, float]
 
 
 def write_report(
@@ -61,7 +63,7 @@ def write_report(
             "delete it first"
         )
     found = collect_runs(paths, slower=slower)
-    payload = report_payload(found, target=target, protocol=protocol, title=title)
+    payload = report_payload(found, target=target, protocol=protocol, title=title, slower=slower)
     with atomic_path(place) as aside:
         aside.write_bytes(report_page(payload))
     return Report(
@@ -69,6 +71,11 @@ def write_report(
         runs=sum(len(group["runs"]) for group in payload["groups"]),
         configurations=len(payload["groups"]),
         left_out=found.left_out,
+        unreached={
+            each["name"]: each["target"]
+            for each in payload["environments"]
+            if target is not None and each["target"] != target
+        },
     )
 
 

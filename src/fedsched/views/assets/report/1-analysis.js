@@ -39,6 +39,35 @@ function sooner(base, ours, reached, c) {
   return { ratio: Math.exp(centre), low: Math.exp(centre - half), high: Math.exp(centre + half), seeds: n };
 }
 
+/** Whether a configuration was made for about that computation time, or for any. */
+const suits = (k, c) => groups[k].suits_s === null || groups[k].suits_s[0] <= c && c <= groups[k].suits_s[1];
+
+/** Only those of one environment are compared. */
+const policyOf = (k) => JSON.stringify([groups[k].environment, groups[k].policy]);
+
+/** As in fedsched.analysis.best: of each policy those take part that suit c and of these have the most seeds, if they arrive. */
+function entrants(lines, among, c) {
+  const policies = new Map();
+  for (const k of among.filter((each) => suits(each, c))) policies.set(policyOf(k), [...(policies.get(policyOf(k)) ?? []), k]);
+  return [...policies.values()].flatMap((own) => {
+    const most = Math.max(...own.map((k) => groups[k].runs.length));
+    return own.filter((k) => groups[k].runs.length === most && lines[k]).map((k) => lines[k]);
+  });
+}
+/** By time, and of equals the one with fewer rounds, which is first a little later. */
+const byTime = (c) => (a, b) => clock(a, c) - clock(b, c) || a.rounds - b.rounds;
+const quickest = (lines, among, c) => entrants(lines, among, c).sort(byTime(c))[0];
+
+/** The policies that have runs, but none that was made for about c: [{name, nearest}]. */
+function madeForOthers(among, c) {
+  const policies = new Map();
+  for (const k of among) policies.set(policyOf(k), [...(policies.get(policyOf(k)) ?? []), k]);
+  return [...policies.values()].filter((own) => !own.some((k) => suits(k, c))).map((own) => ({
+    name: [state.environment === null ? groups[own[0]].environment : "", groups[own[0]].policy].filter(Boolean).join(": "),
+    nearest: own.map((k) => groups[k].made_for_s).sort((a, b) => Math.abs(a - c) - Math.abs(b - c))[0],
+  }));
+}
+
 /** Who is first as a function of c: [{index, begin, end}], by indices of groups. */
 function envelope(lines) {
   if (!lines.length) return [];
@@ -59,12 +88,33 @@ function envelope(lines) {
   }
 }
 
+/**
+ * Who is best against best as a function of c: [{index, begin, end, open, closed}], whether without its begin and with its end.
+ * Who takes part changes where the time is reached that a schedule was made for, or left: such places are looked at by themselves.
+ */
+function bestByTime(lines, among) {
+  const edges = [...new Set([0, ...among.flatMap((k) => groups[k].suits_s ?? [])])].sort((a, b) => a - b), found = [];
+  const add = (part) => {
+    const last = found[found.length - 1];
+    if (last?.index === part.index && last.end === part.begin && (last.closed || !part.open)) Object.assign(last, { end: part.end, closed: part.closed });
+    else found.push(part);
+  };
+  edges.forEach((edge, place) => {
+    const first = quickest(lines, among, edge), next = edges[place + 1] ?? Infinity;
+    if (first) add({ index: first.index, begin: edge, end: edge, open: false, closed: true });
+    for (const part of envelope(entrants(lines, among, next === Infinity ? edge + 1 : (edge + next) / 2))) if (part.end > edge && part.begin < next)
+      add({ index: part.index, begin: Math.max(part.begin, edge), end: Math.min(part.end, next), open: part.begin <= edge, closed: false });
+  });
+  return found;
+}
+const within = (part, c) => (part.open ? c > part.begin : c >= part.begin) && (part.closed ? c <= part.end : c < part.end);
+
 /* ---- state ---- */
 
 const COMPUTATION_TOP = 30, COMPUTATION_KNEE = 0.1;
 const environments = data.environments.map((each) => each.name);
 const state = {
-  c: 0, environment: data.environment, hidden: new Set(), log: true, relative: false, loss: "loss", power: null, sort: null,
+  c: data.computation_s, environment: data.environment, hidden: new Set(), log: true, relative: false, loss: "loss", power: null, sort: null,
   targets: new Map([...data.environments.map((each) => [each.name, each.target]), [null, data.target]]),
   /** Each environment has a target of its own: what is easy in one is out of reach in another. */
   get target() { return this.targets.get(this.environment); },
@@ -80,6 +130,10 @@ function computeAll() {
   const reached = groups.map((group) => group.runs.map((run) => reach(run, state.target)));
   const lines = reached.map((each, index) => { const at = meanReach(each); return at && { ...at, index }; });
   const gains = groups.map((group, k) => group.baseline === null ? null : sooner(group.baseline, k, reached, state.c));
-  const arrived = lines.filter((line) => line && shown(line.index)).sort((a, b) => clock(a, state.c) - clock(b, state.c));
-  return { reached, lines, gains, arrived, best: envelope(arrived) };
+  const present = lines.filter((line) => line && shown(line.index)), among = visible();
+  const arrived = present.filter((line) => suits(line.index, state.c)).sort(byTime(state.c));
+  // Best against best: the first of each policy.
+  const policies = new Map();
+  for (const line of entrants(lines, among, state.c).sort(byTime(state.c))) if (!policies.has(policyOf(line.index))) policies.set(policyOf(line.index), line);
+  return { reached, lines, gains, present, arrived, firsts: [...policies.values()], best: bestByTime(lines, among) };
 }

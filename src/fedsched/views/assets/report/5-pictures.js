@@ -1,6 +1,7 @@
 /* The pictures. */
 
 const NOTHING = "Every configuration is hidden. Choose some in the legend.";
+const unsuited = () => `Nothing shown was made for about ${compact(state.c)} s of computation.`;
 
 /** Curves of the seeds of a group at computation time c, and their mean where every seed speaks. */
 function curvesOf(group, which, c) {
@@ -22,14 +23,15 @@ function curvesOf(group, which, c) {
 
 function drawCurves(id, which, name, answers) {
   const series = [];
-  for (const k of visible()) {
+  const drawn = visible().filter((k) => suits(k, state.c));
+  for (const k of drawn) {
     const curves = curvesOf(groups[k], which, state.c);
     if (curves) series.push({ ...look(k), ...curves });
   }
   const all = (place) => series.flatMap((each) => [[each.xs, each.ys][place], ...each.seeds.map((seed) => seed[place])]);
   const along = extent(all(0), state.log ? positive : Number.isFinite), up = extent(all(1));
   const about = `${name} over time, ${series.length} configurations, computation ${compact(state.c)} s a round`;
-  if (!along || !up) return drawChart(id, { about, empty: visible().length ? `No ${name} was measured.` : NOTHING, series: [] });
+  if (!along || !up) return drawChart(id, { about, empty: drawn.length ? `No ${name} was measured.` : visible().length ? unsuited() : NOTHING, series: [] });
   const targeted = which === "accuracy";
   let domain = widen(up, 0.04);
   if (targeted) domain = [Math.max(0, Math.min(domain[0], state.target - 0.02)), Math.min(1.02, Math.max(domain[1], state.target + 0.03))];
@@ -47,15 +49,19 @@ function drawCurves(id, which, name, answers) {
 
 function drawTimes(answers) {
   const about = `seconds to accuracy ${compact(state.target)} against computation time a round`;
-  const top = Math.max(COMPUTATION_TOP, state.c * 1.05), lines = answers.arrived;
+  const top = Math.max(COMPUTATION_TOP, state.c * 1.05), lines = answers.present;
   if (!lines.length) return drawChart("times", { about, series: [], empty: visible().length ? `No configuration shown reaches ${compact(state.target)}.` : NOTHING });
-  const [go, back] = WARP.knee, changes = answers.best.slice(1).map((part) => part.begin).filter((c) => c < top);
-  const grid = [...changes, top];
+  const [go, back] = WARP.knee, among = visible(), changes = answers.best.slice(1).map((part) => part.begin);
+  const edges = lines.flatMap((line) => groups[line.index].suits_s ?? []);
+  const grid = [...new Set([...changes, ...edges])].filter((c) => c < top).concat(top);
   for (let k = 0; k < 120; k++) grid.push(back(go(top) * k / 120));
   grid.sort((a, b) => a - b);
-  const fastest = (c) => Math.min(...lines.map((line) => clock(line, c)));
+  const fastest = (c) => clock(quickest(answers.lines, among, c) ?? { airtime: NaN, rounds: NaN }, c);
   const height = (line, c) => state.relative ? clock(line, c) / fastest(c) : clock(line, c);
-  const series = lines.map((line) => ({ ...look(line.index), xs: grid, ys: grid.map((c) => height(line, c)), width: 1.8 }));
+  const series = lines.map((line) => {
+    const xs = grid.filter((c) => suits(line.index, c));
+    return { ...look(line.index), xs, ys: xs.map((c) => height(line, c)), width: 1.8 };
+  }).filter(({ xs }) => xs.length);
   const winner = (part) => lines.find((line) => line.index === part.index);
   const broad = answers.best.filter((part) => part.begin < top).map((part) => {
     const xs = grid.filter((c) => c >= part.begin && c <= part.end);
@@ -63,6 +69,8 @@ function drawTimes(answers) {
   });
   const dots = answers.best.slice(1).filter((part) => part.begin <= top)
     .map((part) => ({ x: part.begin, y: height(winner(part), part.begin), colour: "var(--ink)", ring: true }));
+  // Of what was made for no computation at all there is one point.
+  for (const each of series) if (each.xs.length === 1) dots.push({ x: each.xs[0], y: each.ys[0], colour: each.colour });
   const up = extent(series.map((each) => each.ys), positive) ?? [1, 10];
   drawChart("times", {
     about, series, broad, dots,

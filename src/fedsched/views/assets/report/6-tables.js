@@ -3,6 +3,7 @@
 const strong = (text) => make("strong", {}, text);
 const timeOf = (line) => clock(line, state.c);
 const isUniform = (k) => groups[k].kind === "uniform";
+const isBase = (k) => groups[k].policy === "uniform"; // devices are drawn uniformly, and send all their bits
 const hasDraws = (k) => groups[k].fields["policy.draws"] !== undefined;
 const howMany = (ratio) => times(Math.max(ratio, 1 / ratio)) === "1.00" ? "equally soon" : ratio >= 1 ? `${times(ratio)} times sooner` : `${times(1 / ratio)} times later`;
 
@@ -13,18 +14,27 @@ function interval({ low, high }, later = false) {
   return make("small", { "data-low": low, "data-high": high, title: `${from} to ${to}` }, high / low > 100 ? "too wide an interval" : `95${THIN}%: ${times(from)} to ${times(to)}`);
 }
 
+/** What the page cannot show as it was asked: a target that nothing reaches, a policy that has no run for such a time. */
+function remarks() {
+  const said = madeForOthers(visible(), state.c).map(({ name, nearest }) => `${name} plans with the computation time; there is no run of it made for about ${compact(state.c)} s, the nearest was made for ${compact(nearest)} s.`);
+  const opened = data.environments.find((each) => each.name === state.environment)?.target ?? data.target, asked = data.asked_target;
+  if (asked !== null && opened !== asked && state.target === opened) said.push(`No configuration reaches ${compact(asked)}, the target asked for, with all its seeds; this is ${compact(opened)}.`);
+  return said;
+}
+
 /** Best against best: the fastest of all, and the fastest of the others: uniform, or what is not. */
 function headline(answers) {
-  const target = compact(state.target), [first] = answers.arrived, parts = [], notes = [];
+  const target = compact(state.target), [first] = answers.firsts, parts = [], notes = [];
   if (!visible().length) parts.push("Every configuration is hidden.");
-  else if (!first) parts.push("No configuration reaches ", strong(target), " with all its seeds.");
+  else if (!visible().some((k) => suits(k, state.c))) parts.push(unsuited());
+  else if (!first) parts.push(answers.arrived.length ? "No configuration with the most seeds of its policy reaches " : "No configuration reaches ", strong(target), " with all its seeds.");
   else {
-    const rivals = answers.arrived.filter((line) => isUniform(line.index) !== isUniform(first.index)), rival = rivals[0] ?? answers.arrived[answers.arrived.length - 1];
+    const rivals = answers.firsts.filter((line) => isBase(line.index) !== isBase(first.index)), rival = rivals[0] ?? answers.arrived[answers.arrived.length - 1];
     parts.push(`${spaced(nameOf(first.index))} reaches ${target} in `, strong(`${seconds(timeOf(first))} s`));
     if (rival === first) parts.push(visible().length > 1 ? ", and nothing else reaches it." : ".");
     else {
       const gain = sooner(rival.index, first.index, answers.reached, state.c), ratio = gain?.ratio ?? timeOf(rival) / timeOf(first);
-      const who = !rivals.length ? "the slowest to arrive" : isUniform(rival.index) ? "the best uniform" : "the best that is not uniform";
+      const who = !rivals.length ? "the slowest to arrive" : isBase(rival.index) ? "the best uniform" : isUniform(rival.index) ? "the next policy" : "the best that is not uniform";
       parts.push(`, ${who}, ${spaced(nameOf(rival.index))}, in `, strong(`${seconds(timeOf(rival))} s`), ": ", strong(howMany(ratio)), ".");
       if (gain?.low && gain.high / gain.low <= 100) notes.push(`95 % interval of the ratio: ${times(gain.low)} to ${times(gain.high)}, from ${gain.seeds} paired seeds.`);
       else if (gain) notes.push(gain.seeds > 1 ? `${gain.seeds} paired seeds, too few for a useful interval.` : "One seed in common, so no interval.");
@@ -33,41 +43,45 @@ function headline(answers) {
   }
   byId("headline").replaceChildren(...parts);
   byId("subline").textContent = notes.join(" ");
+  const said = remarks();
+  byId("remarks").textContent = said.join(" ");
+  byId("remarks").hidden = !said.length;
   byId("asked").textContent = `Target accuracy ${target}, computation ${compact(state.c)} s a round${state.environment ? `, ${spaced(state.environment)}` : ""}.`;
 }
 
 /** Each policy against each uniform: with as many draws where it has draws, itself where it has none. */
 function rivals(answers) {
   const bases = state.environment === null ? [] : visible().filter(isUniform), others = visible().filter((k) => !isUniform(k));
-  const kinds = [...new Set([...answers.arrived.map((line) => line.index).filter((k) => !isUniform(k)), ...others].map((k) => groups[k].kind))];
-  if (kinds.includes("auto")) kinds.unshift(...kinds.splice(kinds.indexOf("auto"), 1));
-  byId("rivals-card").hidden = !bases.length || !kinds.length;
-  const fastest = (among) => answers.arrived.find((line) => among.includes(line.index));
-  const best = fastest(bases);
+  const ordered = [...answers.arrived.map((line) => line.index).filter((k) => !isUniform(k)), ...others];
+  const policies = [...new Set([...ordered.filter((k) => groups[k].kind === "auto"), ...ordered].map((k) => groups[k].policy))];
+  byId("rivals-card").hidden = !bases.length || !policies.length;
+  const fastest = (among) => quickest(answers.lines, among, state.c);
+  const best = fastest(bases.filter(isBase));
   const heads = [make("th", { scope: "col" }, "Policy"), make("th", { scope: "col" }, "best against best"), ...bases.map((base) => {
     const line = answers.lines[base];
     return make("th", { scope: "col" }, spaced(`against ${nameOf(base)}`), make("small", {}, line ? `${seconds(timeOf(line))} s` : "not reached"));
   })];
   document.querySelector("#rivals thead tr").replaceChildren(...heads);
-  const faced = (line, base) => {
-    if (!line) return make("td", { class: "never" }, "not reached");
-    const own = [swatch(look(line.index)), ` ${spaced(nameOf(line.index))}, ${seconds(timeOf(line))}${THIN}s`];
-    if (base === undefined || !answers.lines[base]) return make("td", {}, "–", make("span", { class: "who" }, ...own));
+  const faced = (own, base) => {
+    const line = fastest(own);
+    if (!line) return make("td", { class: "never" }, own.some((k) => suits(k, state.c)) ? "not reached" : `none made for about ${compact(state.c)}${THIN}s`);
+    const drawn = [swatch(look(line.index)), ` ${spaced(nameOf(line.index))}, ${seconds(timeOf(line))}${THIN}s`];
+    if (base === undefined || !answers.lines[base]) return make("td", {}, "–", make("span", { class: "who" }, ...drawn));
     const gain = sooner(base, line.index, answers.reached, state.c);
     const ratio = gain?.ratio ?? timeOf(answers.lines[base]) / timeOf(line);
     return make("td", { "data-value": ratio, "data-row": line.index, "data-base": base, title: String(ratio) }, make("b", {}, howMany(ratio)),
-      make("span", { class: "who" }, gain ? interval(gain, ratio < 1) : "no seed in common"), make("span", { class: "who" }, ...own));
+      make("span", { class: "who" }, gain ? interval(gain, ratio < 1) : "no seed in common"), make("span", { class: "who" }, ...drawn));
   };
-  const rows = kinds.slice(0, 8).map((kind) => {
-    const own = others.filter((k) => groups[k].kind === kind);
-    return make("tr", { "data-kind": kind }, make("th", { scope: "row" }, kind), faced(fastest(own), best?.index),
+  const rows = policies.slice(0, 8).map((policy) => {
+    const own = others.filter((k) => groups[k].policy === policy);
+    return make("tr", { "data-policy": policy }, make("th", { scope: "row" }, spaced(policy)), faced(own, best?.index),
       ...bases.map((base) => {
         const alike = own.filter((k) => !hasDraws(k) || groups[k].baseline === base);
-        return alike.length ? faced(fastest(alike), base) : make("td", { class: "never" }, "–");
+        return alike.length ? faced(alike, base) : make("td", { class: "never" }, "–");
       }));
   });
   document.querySelector("#rivals tbody").replaceChildren(...rows);
-  byId("rivals-note").textContent = `How many times sooner, a mean over paired seeds. A policy with draws m is compared with uniform selection of as many draws, by its fastest setting; one without is compared with all.${kinds.length > 8 ? ` ${kinds.length - 8} more policies are in the table of configurations.` : ""}`;
+  byId("rivals-note").textContent = `How many times sooner, a mean over paired seeds. A policy with draws m is compared with uniform selection of as many draws, by its fastest setting; one without is compared with all. Of each, those with the most seeds take part.${policies.length > 8 ? ` ${policies.length - 8} more policies are in the table of configurations.` : ""}`;
 }
 
 function cell(key, value, text, extra = {}) {
@@ -124,8 +138,9 @@ function configurations(answers) {
     if (!here(k)) return null;
     const line = answers.lines[k];
     const name = make("button", { class: "row-name", type: "button", "aria-pressed": String(shown(k)), "data-index": k }, swatch(look(k)), spaced(nameOf(k)));
-    const row = make("tr", { "data-label": group.label }, make("th", { scope: "row" }, name), ...COLUMNS.map((column) => column.cell({ group, k, line, gain: answers.gains[k] }, answers)));
-    row.className = [answers.arrived[0]?.index === k ? "first" : "", shown(k) ? "" : "hidden"].join(" ").trim();
+    const made = suits(k, state.c) ? [] : [make("span", { class: "who" }, `made for ${compact(group.made_for_s)}${THIN}s`)];
+    const row = make("tr", { "data-label": group.label }, make("th", { scope: "row", "data-value": nameOf(k) }, name, ...made), ...COLUMNS.map((column) => column.cell({ group, k, line, gain: answers.gains[k] }, answers)));
+    row.className = [answers.firsts[0]?.index === k ? "first" : "", shown(k) ? "" : "hidden"].join(" ").trim();
     return row;
   });
   for (const head of document.querySelectorAll("#configurations [data-sort]"))
@@ -141,10 +156,10 @@ function ranges(answers) {
       forever ? cell("end_s", null, "∞") : cell("end_s", part.end, breakpoint(part.end)),
       make("td", {}, swatch(look(part.index)), make("span", {}, spaced(nameOf(part.index)))),
       make("td", { title: `${line.airtime} + ${line.rounds} c` }, `${seconds(line.airtime)} + ${fixed(line.rounds, 0)}\u202fc`));
-    if (state.c >= part.begin && state.c < part.end) row.className = "now";
+    if (within(part, state.c)) row.className = "now";
     return row;
   });
-  if (!rows.length) rows.push(make("tr", {}, make("td", { class: "never", colspan: 4 }, "no configuration shown reaches the target")));
+  if (!rows.length) rows.push(make("tr", {}, make("td", { class: "never", colspan: 4 }, "no configuration that takes part reaches the target")));
   refill(document.querySelector("#ranges tbody"), rows);
 }
 
@@ -155,7 +170,7 @@ function budgets() {
     return make("tr", { "data-label": groups[k].label, "data-budget": budget.name },
       make("th", { scope: "row" }, swatch(look(k)), ` ${spaced(nameOf(k))}`), make("td", {}, budget.name),
       cell("limit", budget.limit, `${compact(budget.limit)} ${budget.unit} a ${budget.per}`),
-      device === null ? never("worst_device", "not logged") : cell("worst_device", device + 1, `device ${device + 1}`),
+      device === null ? never("worst_device", "not logged") : cell("worst_device", device, `device ${device}`),
       cell("used", budget.worst_use * budget.limit, `${compact(Number((budget.worst_use * budget.limit).toPrecision(4)))} ${budget.unit}`),
       cell("worst_use", budget.worst_use, over ? `${percent(budget.worst_use)}, ${percent(budget.worst_use - 1)} above` : percent(budget.worst_use), { class: over ? "over" : "" }));
   }));
@@ -183,7 +198,7 @@ function scenarios() {
   }
   const versions = [...new Set(groups.flatMap((group) => group.versions))];
   box.append(make("h3", {}, versions.length > 1 ? "Package versions (they differ between runs)" : "Package versions"), ...versions.map((each) => make("p", { class: "small" }, each)));
-  byId("method").textContent = `A target is reached ${data.protocol.in_words}. Simulated time is airtime plus computation time for every round, so one run answers for every computation time and the fastest configuration is the lower envelope of straight lines. Curves are thinned for drawing only.`;
+  byId("method").textContent = `A target is reached ${data.protocol.in_words}. Simulated time is airtime plus computation time for every round. So one run answers for every computation time, but not of a policy that plans with it, such as auto: each of its runs was made for one time, and takes part from half of that to twice that. The fastest configuration is the lower envelope of straight lines. ${data.scenario_times_s.length > 1 ? `The scenarios have ${data.scenario_times_s.map(compact).join(", ")} s of computation a round, and the page opens with what most have. ` : ""}Curves are thinned for drawing only.`;
   if (!data.left_out.length) return;
   const n = data.left_out.length;
   byId("left-out").hidden = false;

@@ -10,7 +10,7 @@ function enterEnvironment() {
   byId("legend").replaceChildren(...present.map((k) => make("button", { type: "button", "data-index": k }, swatch(look(k)), spaced(nameOf(k)))));
   byId("power-of").replaceChildren(...present.map((k) => make("option", { value: k }, nameOf(k))));
   // Where selection is not uniform there is something to see.
-  if (state.power === null || !here(state.power)) state.power = present.find((k) => !isUniform(k)) ?? present[0];
+  if (state.power === null || !here(state.power)) state.power = present.find((k) => !isUniform(k) && suits(k, state.c)) ?? present.find((k) => !isUniform(k)) ?? present[0];
   byId("power-of").value = state.power;
   byId("environment").value = state.environment === null ? "all" : environments.indexOf(state.environment);
   const [low, high] = extent(present.flatMap((k) => groups[k].runs.map((run) => run.accuracy.each[2])));
@@ -108,6 +108,9 @@ function render() {
   byId("computation").setAttribute("aria-valuetext", `${compact(state.c)} seconds`);
   byId("target").setAttribute("aria-valuetext", compact(state.target));
   for (const button of document.querySelectorAll("#legend button")) button.setAttribute("aria-pressed", String(shown(Number(button.dataset.index))));
+  const elsewhere = visible().filter((k) => !suits(k, state.c));
+  for (const button of document.querySelectorAll("#legend button")) button.classList.toggle("elsewhere", elsewhere.includes(Number(button.dataset.index)));
+  for (const id of ["elsewhere", "elsewhere-note"]) byId(id).hidden = !elsewhere.length;
   headline(answers);
   rivals(answers);
   configurations(answers);
