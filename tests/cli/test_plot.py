@@ -123,3 +123,7 @@ def test_a_schedule_for_another_computation_time_is_named(fedsched, tmp_path):
         asked = ["--kind", kind, "--computation-s", 10, "-o", tmp_path / "a.csv"]
         _, _, err = fedsched("plot", tmp_path / "runs", *asked)
         assert ("auto plans with the computation time, and no run" in err) == said
+    asked = ["--kind", "time-to-target", "--targets", 0.5, "-o", tmp_path / "a.csv"]
+    _, _, err = fedsched("plot", tmp_path / "runs", *asked)
+    said = "auto was made for 0.1 s of computation: its line is meant from 0.05 to 0.2 s\n"
+    assert err.endswith(said)

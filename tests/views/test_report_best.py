@@ -111,8 +111,9 @@ def test_the_page_and_times_name_the_same_best_at_every_computation_time(browser
                 for each in here
             }, (name, c)
     assert (
-        "heterogeneous: auto plans with the computation time, and no run of it was made for about "
-        "0.02, 2.1, 10 or 40 s, only for 0, 0.1, 0.15 and 1 s; it takes no part there\n"
+        "heterogeneous: auto compress=none plans with the computation time, and no run of it was "
+        "made for about 0.02, 2.1, 10 or 40 s, only for 0, 0.1, 0.15 and 1 s; it takes no part "
+        "there\n"
     ) in notes
     assert notes.count("auto compress=auto plans with") == 1
 
@@ -124,7 +125,7 @@ def test_the_page_says_which_policy_has_no_run_for_such_a_time(browser, url):
         "plans with the computation time; there is no run of it made for about 10 s, the nearest "
         "was made for"
     )
-    assert f"auto {said} 1 s." in shown["said"]
+    assert f"auto compress=none {said} 1 s." in shown["said"]
     assert f"auto compress=auto {said} 0.5 s." in shown["said"]
     assert "none made for about 10\u202fs" in shown["empty"]
     assert not any(name.startswith("auto") for name in shown["drawn"])

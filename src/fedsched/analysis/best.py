@@ -14,6 +14,7 @@ __all__ = [
     "Best",
     "OtherTimes",
     "best_against_best",
+    "is_baseline",
     "made_for_other_times",
     "policy_name",
     "suited_range_s",
@@ -74,7 +75,7 @@ def best_against_best(
         }
         for group, reached in firsts.items():
             here = [each for each in firsts if each.environment == group.environment]
-            base = next((each for each in here if _policy(each) == _BASELINE), None)
+            base = next(filter(is_baseline, here), None)
             gain = partial(
                 _gain, base, group, computation_s=computation_s, protocol=protocol, measure=measure
             )
@@ -98,7 +99,7 @@ def made_for_other_times(
     """The policies that have runs, but none that was made for about some of these times."""
     policies: dict[tuple[str, str], list[Group]] = {}
     for group in groups:
-        policies.setdefault((group.environment, policy_name(group)), []).append(group)
+        policies.setdefault((group.environment, policy_name(group, groups)), []).append(group)
     return [
         OtherTimes(
             environment=environment,
@@ -111,10 +112,16 @@ def made_for_other_times(
     ]
 
 
-def policy_name(group: Group) -> str:
-    """What tells its policy from others: its kind, and how updates are compressed."""
+def policy_name(group: Group, groups: Sequence[Group]) -> str:
+    """What tells its policy from others: its kind and, where that differs, the compression."""
     kind, sent = _policy(group)
-    return kind if sent == "none" else f"{kind} compress={sent}"
+    alike = {_policy(each) for each in groups if _policy(each)[0] == kind}
+    return kind if len(alike) == 1 else f"{kind} compress={sent}"
+
+
+def is_baseline(group: Group) -> bool:
+    """Whether it is one of those that the best of all policies are compared with."""
+    return _policy(group) == _BASELINE
 
 
 def suited_range_s(group: Group) -> tuple[float, float] | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from fedsched.analysis.arrival import arrival_protocol
+from fedsched.analysis.best import suited_range_s
 from fedsched.analysis.groups import Group, group_runs
 from fedsched.checks import one_of, positive_number, whole_number
 from fedsched.cli.asked import (
@@ -100,7 +101,9 @@ def command(
         width_in=WIDTHS_IN[columns],
         until_s=until_s,
     )
-    if kind != "rounds":
+    if kind == "time-to-target":
+        _remark_planners(groups)
+    elif kind != "rounds":
         remark_other_times(groups, [asked.computation_s], "its lines are those of other schedules")
     if chosen.of_targets:
         remark_short([log for group in groups for log in group.logs], asked.protocol)
@@ -154,6 +157,17 @@ def _shown(logs: Sequence[RunLog], policies: str | None, environment: str | None
         groups = [group for group in groups if _policy(group) in names | {"uniform"}]
     # Once more, so that names have only what differs between those that are left.
     return group_runs(log for group in groups for log in group.logs)
+
+
+def _remark_planners(groups: Sequence[Group]) -> None:
+    """Say which lines are of schedules that were made for one computation time."""
+    for each in groups:
+        if (suited_s := suited_range_s(each)) is not None:
+            click.echo(
+                f"{each.label} was made for {each.fields['policy.computation_s']:g} s of "
+                f"computation: its line is meant from {suited_s[0]:g} to {suited_s[1]:g} s",
+                err=True,
+            )
 
 
 def _policy(group: Group) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.analysis.arrival import ARRIVAL, ArrivalProtocol, reach_steps
-from fedsched.analysis.best import policy_name, suited_range_s
+from fedsched.analysis.best import is_baseline, policy_name, suited_range_s
 from fedsched.analysis.collect import Collection, GoodRun
 from fedsched.analysis.curves import Curve, averaged, thinned
 from fedsched.analysis.groups import Group, baseline_of, group_runs, summary_rows
@@ -151,7 +151,8 @@ def _group(
         "choice": group.choice,
         "environment": group.environment,
         "kind": str(group.fields.get("policy.kind", "")),
-        "policy": policy_name(group),
+        "policy": policy_name(group, groups),
+        "is_base": is_baseline(group),
         "made_for_s": group.fields.get("policy.computation_s"),  # None: for any time
         "suits_s": suited_range_s(group),
         "baseline": _uniform_of(group, groups),

@@ -56,8 +56,8 @@ function drawTimes(answers) {
   const grid = [...new Set([...changes, ...edges])].filter((c) => c < top).concat(top);
   for (let k = 0; k < 120; k++) grid.push(back(go(top) * k / 120));
   grid.sort((a, b) => a - b);
-  const fastest = (c) => clock(quickest(answers.lines, among, c) ?? { airtime: NaN, rounds: NaN }, c);
-  const height = (line, c) => state.relative ? clock(line, c) / fastest(c) : clock(line, c);
+  const first = new Map(grid.map((c) => [c, clock(quickest(answers.lines, among, c) ?? { airtime: NaN, rounds: NaN }, c)]));
+  const height = (line, c) => state.relative ? clock(line, c) / first.get(c) : clock(line, c);
   const series = lines.map((line) => {
     const xs = grid.filter((c) => suits(line.index, c));
     return { ...look(line.index), xs, ys: xs.map((c) => height(line, c)), width: 1.8 };

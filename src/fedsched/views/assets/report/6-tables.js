@@ -3,7 +3,7 @@
 const strong = (text) => make("strong", {}, text);
 const timeOf = (line) => clock(line, state.c);
 const isUniform = (k) => groups[k].kind === "uniform";
-const isBase = (k) => groups[k].policy === "uniform"; // devices are drawn uniformly, and send all their bits
+const isBase = (k) => groups[k].is_base; // devices are drawn uniformly, and send all their bits
 const hasDraws = (k) => groups[k].fields["policy.draws"] !== undefined;
 const howMany = (ratio) => times(Math.max(ratio, 1 / ratio)) === "1.00" ? "equally soon" : ratio >= 1 ? `${times(ratio)} times sooner` : `${times(1 / ratio)} times later`;
 
