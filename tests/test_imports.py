@@ -54,8 +54,13 @@ def test_an_object_that_wants_other_arguments_is_named(module):
     path = module("wants_more", "def f(a, b):\n    return a\n") + ":f"
     with pytest.raises(InputError, match=r"channel: 'wants_more:f' is called with 1 argument \("):
         made_by("channel", path, 5)
-    with pytest.raises(InputError, match=r"called with no arguments .*give all others defaults"):
+    with pytest.raises(InputError, match=r"called with no arguments .*give all of them defaults"):
         made_by("aggregator", path)
+
+
+def test_an_object_that_cannot_be_called_is_named():
+    with pytest.raises(InputError, match="dataset: 'math:pi' cannot be called, it is a float"):
+        made_by("dataset", "math:pi")
 
 
 def test_an_object_that_raises_is_named_with_its_line(module):

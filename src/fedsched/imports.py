@@ -54,6 +54,11 @@ def made_by(field: str, path: str, *arguments: Any) -> Any:
         Fraction(1, 2)
     """
     make = import_object(field, path)
+    if not callable(make):
+        raise InputError(
+            f"{field}: {path!r} cannot be called, it is a {type(make).__name__}; name a class or a "
+            "function"
+        )
     try:
         return make(*arguments)
     except SystemExit as error:  # else the command would end, and say that all went well
@@ -64,7 +69,8 @@ def made_by(field: str, path: str, *arguments: Any) -> Any:
         said = f"{field}: {path!r} is called with {len(arguments) or 'no'} argument"
         said += "" if len(arguments) == 1 else "s"
         if isinstance(error, TypeError) and len(traceback.extract_tb(error.__traceback__)) == 1:
-            raise InputError(f"{said} ({error}); give all others defaults") from error
+            rest = "all others" if arguments else "all of them"
+            raise InputError(f"{said} ({error}); give {rest} defaults") from error
         raise InputError(f"{said} and raised {_what(error)}") from error
 
 

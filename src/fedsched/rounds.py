@@ -21,8 +21,7 @@ from fedsched.learning.losses import attempts, correction, first_attempts
 from fedsched.learning.notes import Notes
 from fedsched.learning.pool import AbstractTrainingPool
 from fedsched.learning.updates import norm_of
-from fedsched.policies import AbstractBudget, AbstractPolicy, Need, PolicyState
-from fedsched.policies.base import decided
+from fedsched.policies import AbstractBudget, AbstractPolicy, Need, PolicyState, decided
 from fedsched.policies.ledger import entered, first_entries, uses
 from fedsched.policies.pricing import queues_in
 from fedsched.policies.sizing import resized

@@ -220,7 +220,7 @@ def test_another_scenario_in_the_folder_is_refused(fedsched, scenario):
         ("[run]", "[run", "is not valid TOML"),
         ("[run]", f"x = {'9' * 5000}\n[run]", "is not valid TOML"),
         ("computation_s = 1000.0", f"bits = 1{'0' * 400}", "uplink.bits must be a number below"),
-        ("samples = 30", 'name = "math:pi"', "dataset: 'math:pi' cannot be called without argu"),
+        ("samples = 30", 'name = "math:pi"', "dataset: 'math:pi' cannot be called, it is a float"),
     ],
 )
 def test_a_bad_scenario_is_refused_with_a_sentence(fedsched, scenario, old, new, sentence):

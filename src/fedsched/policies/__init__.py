@@ -1,7 +1,7 @@
 """Policies: from what was observed of a round to who takes part. State in, state out."""
 
 from fedsched.policies.auto import Auto
-from fedsched.policies.base import AbstractPolicy, Need, PolicyState
+from fedsched.policies.base import AbstractPolicy, Need, PolicyState, decided
 from fedsched.policies.budgets import (
     AbstractBudget,
     Airtime,
@@ -64,6 +64,7 @@ __all__ = [
     "Uniform",
     "WithReplacement",
     "build_policy",
+    "decided",
     "make_design",
     "make_policy",
     "make_power",

@@ -117,7 +117,7 @@ def build_policy(
     }
     if "power" in fields and fields["power"].default is None and rule == info.power:
         del ready["power"]  # the rule is its own
-    for name, value in options.options:
+    for name, value in options.options or ():
         ready[one_of("policy.options", name, own_fields(info.policy))] = value
     ready |= info.fixed
     return info.policy(**{name: ready[name] for name in fields if name in ready})

@@ -39,7 +39,7 @@ class PolicyOptions:
     weight_limit: float = 2.0  # of auto: no update counts for more
     budget_mode: str = "average"  # of auto: "strict" gives no credit
     # Other fields of a policy of one's own, by name; a scenario writes policy.options.NAME.
-    options: tuple[tuple[str, Option], ...] = ()
+    options: tuple[tuple[str, Option], ...] | None = None
 
     def __post_init__(self) -> None:
         one_of("policy.design", self.design, DESIGNS)

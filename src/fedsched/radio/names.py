@@ -1,5 +1,6 @@
 """Channels by name: the paper's two settings, and one sensible setting of every other model."""
 
+import reprlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -134,8 +135,8 @@ def _imported(path: str, devices: int) -> AbstractChannel:
     made = made_by("channel", path, devices)
     if isinstance(made, AbstractChannel) and made.devices == devices:
         return made
-    kind = type(made).__name__
-    what = f"channel of {made.devices} devices" if isinstance(made, AbstractChannel) else kind
+    right = isinstance(made, AbstractChannel)
+    what = f"channel of {made.devices} devices" if right else reprlib.repr(made)
     raise InputError(
         f"channel: {path!r} makes of {devices} devices a {what}; it must take the number of "
         "devices and make a fedsched.radio.AbstractChannel with so many"

@@ -100,7 +100,7 @@ class Scenario:
             for section, values in dataclasses.asdict(self).items()
             if section != "fleet" or self.fleet.file is not None
         }
-        own = plain["policy"].pop("options")
+        own = plain["policy"].pop("options", ())
         plain["policy"] |= {f"{OWN_OPTION}{name}": _plain(value) for name, value in own}
         return plain
 
