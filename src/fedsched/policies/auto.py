@@ -126,6 +126,11 @@ class Auto(AbstractPolicy):
         }
 
     @property
+    def sampling(self) -> Pivotal:
+        """Pivotal sampling."""
+        return Pivotal()
+
+    @property
     def follows_course(self) -> bool:
         """Where kappa is not given."""
         return self.kappa is None
@@ -190,7 +195,7 @@ class Auto(AbstractPolicy):
             plan=plan,
             probability=q,
             wait_s=wait,
-            cohort=Pivotal().draw(q, None, share, observed.luck.stream("sampling")),
+            cohort=self.sampling.draw(q, None, share, observed.luck.stream("sampling")),
         )
         averages = self._averages(state, decision, weight, offer.factor)
         return decision, self._paid(averages, decision)

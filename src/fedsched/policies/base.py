@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.errors import InputError
+from fedsched.policies.designs import AbstractDesign
 from fedsched.values import (
     NO_QUESTION,
     NOBODY,
@@ -52,6 +53,11 @@ class AbstractPolicy(ABC):
     def shared_state(self) -> frozenset[str]:
         """Names of the state that belong to no single device; the others have a row for each."""
         return frozenset()
+
+    @property
+    def sampling(self) -> AbstractDesign | None:
+        """The design that draws cohorts from the probabilities; None: they come otherwise."""
+        return None
 
     @property
     def follows_course(self) -> bool:

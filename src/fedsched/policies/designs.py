@@ -9,13 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsched.checks import one_of, whole_number
 from fedsched.errors import InputError
+from fedsched.policies.duels import pivotal, pivotal_cohorts
 from fedsched.solve.probabilities import (
     fixed_size_probabilities,
     independent_probabilities,
@@ -72,6 +73,29 @@ class AbstractDesign(ABC):
         device = self.members(probability, draw_probability, rng)
         return Cohort(device=device, weight=share[device] / probability[device])
 
+    def cohorts(
+        self,
+        probability: PerDevice,
+        draw_probability: PerDevice | None,
+        count: int,
+        rng: np.random.Generator,
+    ) -> NDArray[np.bool_]:
+        """Who takes part in each of many cohorts; shape (count, devices)."""
+        member = np.zeros((count, len(probability)), dtype=np.bool_)
+        for each in member:
+            each[self.members(probability, draw_probability, rng)] = True
+        return member
+
+    def nobody_of_first(
+        self, probability: PerDevice, draw_probability: PerDevice | None
+    ) -> PerDevice | None:
+        """The chance that none of the first k devices takes part, for k = 0, 1, ... up to all.
+
+        None: there is no formula for it.
+        """
+        del probability, draw_probability
+        return None
+
 
 @final
 @dataclass(frozen=True)
@@ -111,6 +135,16 @@ class WithReplacement(AbstractDesign):
         # Scaled by the last edge, so that rounding in the sum can point past no device.
         drawn = np.searchsorted(edges, rng.random(self.draws) * edges[-1], side="right")
         return np.unique(drawn).astype(np.int64)
+
+    def nobody_of_first(
+        self, probability: PerDevice, draw_probability: PerDevice | None
+    ) -> PerDevice | None:
+        """All draws fall on the others."""
+        del probability
+        if draw_probability is None:
+            return None
+        first = _from_0(np.cumsum(draw_probability))
+        return np.asarray(np.maximum(1.0 - first / first[-1], 0.0) ** self.draws)
 
 
 @dataclass(frozen=True)
@@ -152,17 +186,18 @@ class Independent(_Sized):
         chosen = rng.random(probability.shape) < probability
         return np.flatnonzero(chosen).astype(np.int64)
 
+    def nobody_of_first(
+        self, probability: PerDevice, draw_probability: PerDevice | None
+    ) -> PerDevice | None:
+        """Each stays away by itself."""
+        del draw_probability
+        return 1.0 - _from_0(1.0 - np.cumprod(1.0 - probability))
+
 
 @final
 @dataclass(frozen=True)
 class FixedSize(_Sized):
-    r"""Exactly ``size`` distinct devices, by random-order pivotal sampling.
-
-    Devices meet in random pairs. If :math:`q_i + q_j \le 1` one of them drops out and the other
-    goes on with the sum; otherwise one is chosen and the other goes on with :math:`q_i + q_j - 1`;
-    who, is decided so that both keep their probabilities. All pairs of a level duel at once, so a
-    million devices take twenty steps.
-    """
+    """Exactly ``size`` distinct devices: pivotal sampling, whose duels are of random pairs."""
 
     def solve(self, price: PerDevice, weight: float | PerDevice, floor: float) -> Solution:
         """The minimum with the sum of probabilities held at ``size``."""
@@ -178,7 +213,30 @@ class FixedSize(_Sized):
     ) -> NDArray[np.int64]:
         """Those that are sure, and the winners of the duels of the others."""
         del draw_probability
-        return _pivotal(probability, rng)
+        return pivotal(probability, rng)
+
+    def cohorts(
+        self,
+        probability: PerDevice,
+        draw_probability: PerDevice | None,
+        count: int,
+        rng: np.random.Generator,
+    ) -> NDArray[np.bool_]:
+        """All at once; the pairs of each cohort are its own."""
+        del draw_probability
+        return pivotal_cohorts(probability, count, rng)
+
+    def nobody_of_first(
+        self, probability: PerDevice, draw_probability: PerDevice | None
+    ) -> PerDevice | None:
+        """Where all are alike every cohort of the size has the same chance."""
+        del draw_probability
+        alike = probability[probability > 0.0]
+        if not len(alike) or np.ptp(alike) > 0.0 or len(alike) < len(probability):
+            return None
+        devices, size = len(alike), round(float(alike.sum()))
+        left = np.arange(devices, 0.0, -1.0)
+        return 1.0 - _from_0(1.0 - np.cumprod(np.maximum(left - size, 0.0) / left))
 
 
 @final
@@ -204,7 +262,18 @@ class Pivotal(AbstractDesign):
     ) -> NDArray[np.int64]:
         """Those that are sure, and the winners of the duels of the others."""
         del draw_probability
-        return _pivotal(probability, rng, in_order=True)
+        return pivotal(probability, rng, in_order=True)
+
+    def cohorts(
+        self,
+        probability: PerDevice,
+        draw_probability: PerDevice | None,
+        count: int,
+        rng: np.random.Generator,
+    ) -> NDArray[np.bool_]:
+        """All at once, with the same order of devices that are alike."""
+        del draw_probability
+        return pivotal_cohorts(probability, count, rng, in_order=True)
 
 
 @final
@@ -228,46 +297,16 @@ class FullCensus(AbstractDesign):
         del draw_probability, rng
         return np.flatnonzero(probability).astype(np.int64)
 
-
-def _pivotal(
-    q: PerDevice, rng: np.random.Generator, *, in_order: bool = False
-) -> NDArray[np.int64]:
-    """The sure devices and the winners of the duels; in order of q, or any, by chance."""
-    sure = np.flatnonzero(q >= 1.0)
-    undecided = rng.permutation(np.flatnonzero((q > 0.0) & (q < 1.0)))
-    if in_order:
-        undecided = undecided[np.argsort(q[undecided], kind="stable")]
-    chosen = undecided[_duels(q[undecided], rng)]
-    return np.sort(np.concatenate([sure, chosen])).astype(np.int64)
+    def nobody_of_first(
+        self, probability: PerDevice, draw_probability: PerDevice | None
+    ) -> PerDevice | None:
+        """Nobody stays away."""
+        del draw_probability
+        return 1.0 - _from_0(1.0 - np.cumprod(1.0 - probability))
 
 
-def _duels(q: PerDevice, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Positions chosen by duels of neighbours until one at most is undecided."""
-    chosen: list[NDArray[np.int64]] = []
-    place = np.arange(len(q))
-    value = q.copy()
-    while len(place) > 1:
-        pairs = len(place) // 2
-        first, second = value[0 : 2 * pairs : 2], value[1 : 2 * pairs : 2]
-        total = first + second
-        big = total > 1.0
-        # Of a small pair the first survives with first / total; of two that exceed 1 together it
-        # is chosen at once with (1 - second) / (2 - total). Of two at exactly 1 either may be.
-        spread = np.where(big, 2.0 - total, total)
-        ahead = np.where(big, 1.0 - second, first) / np.where(spread > 0.0, spread, 1.0)
-        first_wins = rng.random(pairs) < ahead
-        one, other = place[0 : 2 * pairs : 2], place[1 : 2 * pairs : 2]
-        winner, loser = np.where(first_wins, one, other), np.where(first_wins, other, one)
-        chosen.append(winner[big])
-        # Of a small pair the winner goes on with the sum; of a big one the loser with the excess.
-        going_on = np.where(big, loser, winner)
-        rest = np.where(big, total - 1.0, total)
-        place = np.concatenate([going_on, place[2 * pairs :]])
-        value = np.concatenate([rest, value[2 * pairs :]])
-    # The sum of q is whole, so what is left is 0 or 1 up to rounding.
-    if len(place) and rng.random() < value[0]:
-        chosen.append(place)
-    return np.concatenate(chosen) if chosen else place[:0]
+def _from_0(value: NDArray[np.floating[Any]]) -> PerDevice:
+    return np.concatenate([np.zeros(1), value])
 
 
 DESIGNS: Mapping[str, Callable[[int], AbstractDesign]] = MappingProxyType(

@@ -83,6 +83,11 @@ class Lyapunov(AbstractPolicy):
     name = "lyapunov"
 
     @property
+    def sampling(self) -> AbstractDesign:
+        """The design that was given."""
+        return self.design
+
+    @property
     def _pricing(self) -> Pricing:
         return Pricing(
             system=self.system,
