@@ -54,6 +54,16 @@ def test_whatever_fails_on_the_way_leaves_the_old_file_or_none(monkeypatch, tmp_
     assert names(tmp_path) == ([] if old is None else ["file.txt"])
 
 
+def test_a_file_that_cannot_be_written_is_called_by_the_name_that_was_given(tmp_path):
+    target = tmp_path / "nothing" / "file.txt"
+    with pytest.raises(FileNotFoundError) as failed:
+        write(target, "new")
+    assert failed.value.filename == str(target)
+    with pytest.raises(OSError) as failed, atomic_path(tmp_path / "file.txt"):
+        (tmp_path / "other" / "name").write_text("new")
+    assert Path(failed.value.filename) == tmp_path / "other" / "name"
+
+
 def test_whatever_fails_after_the_move_leaves_the_new_file(monkeypatch, tmp_path):
     target = tmp_path / "file.txt"
     target.write_text("old")

@@ -85,6 +85,10 @@ def atomic_path(target: Path) -> Iterator[Path]:
         with aside.open("rb+") as file:
             os.fsync(file.fileno())
         aside.replace(target)
+    except OSError as error:
+        if error.filename is not None and Path(os.fsdecode(error.filename)) == aside:
+            error.filename, error.filename2 = str(target), None  # the name that was given
+        raise
     finally:
         aside.unlink(missing_ok=True)
 
