@@ -1,7 +1,10 @@
+from itertools import islice
+
 import numpy as np
 import pytest
 
 from fedsched.errors import InputError
+from fedsched.rounds import scheduled_rounds
 from fedsched.runs.scenario import scenario_from
 from fedsched.runs.scenario_file import expand
 from fedsched.theory.advice import (
@@ -53,7 +56,7 @@ def test_devices_with_more_data_count_for_more():
     study = study_of(data={"samples": sizes.tolist()}, policy={"kind": "lyapunov", "draws": 2})
     share = sizes / sizes.sum()
     case = Case(policy=study.scenario.policy, seed=1, computation_s=0.0)
-    q = schedule_probabilities(study.scenario, bits=1e6, rounds=6)
+    q = schedule_probabilities(study.scenario, bits=1e6, rounds=42)[36:]  # once it has begun
     wanted = np.mean(8 * (share**2 / q).sum(axis=1))
     assert simulate(study, case).inverse == pytest.approx(wanted)
 
@@ -84,11 +87,72 @@ def test_longer_computation_asks_for_more_devices_and_a_worse_link_gains_more():
     assert predicted(study, 0.01, -20.0).gain > predicted(study, 0.01, 20.0).gain
 
 
-def test_a_kappa_that_is_given_leaves_no_range_but_that_of_seeds():
-    found = predicted(study_of(kappa=20.0), 0.05)
-    assert found.low == found.gain == found.high
+def test_a_kappa_that_is_given_leaves_the_range_of_seeds_and_of_few_rounds():
+    found = predicted(study_of(kappa=20.0, rounds=1), 0.05)
+    assert found.low == found.gain == found.high  # one round tells nothing of how sure it is
     assert study_of(kappa=20.0).policies()["auto"].kappa == 20.0
     assert study_of().kappas == (8.0, 8.0 / 3.0, 24.0)
+    few, many = (predicted(study_of(kappa=20.0, rounds=rounds), 0.05) for rounds in (9, 144))
+    assert few.low < few.gain < few.high
+    assert many.high / many.low < few.high / few.low
+
+
+@pytest.mark.parametrize("computation_s", [0.0, 0.05, 3.0])
+def test_a_row_says_what_its_time_is_made_of(computation_s):
+    """By hand, (kappa + mean 1/q)(computation + airtime) from the columns of the row alone."""
+    study = study_of(seeds=3, policy={"kind": "lyapunov", "draws": 2})
+    found = predicted(study, computation_s)
+    rows = {row["schedule"]: row for row in found.rows()}
+    times = {
+        label: (8.0 + row["mean_inverse_probability"])
+        * (computation_s + row["airtime_s_per_round"])
+        for label, row in rows.items()
+    }
+    best_s = times[f"uniform m={found.best}"]
+    assert best_s == min(each for label, each in times.items() if label.startswith("uniform"))
+    for label, row in rows.items():
+        assert row["relative_time"] == pytest.approx(times[label] / best_s, rel=1e-12)
+    assert found.gain == pytest.approx(best_s / times["auto"], rel=1e-12)
+
+
+def test_a_row_has_the_worst_use_of_any_seed_and_the_mean_of_the_rest():
+    study = study_of(seeds=3)
+    cases = study.cases(0.05)
+    costs = {case: simulate(study, case) for case in cases.values()}
+    row = next(each for each in point(study, costs, 0.05).rows() if each["schedule"] == "auto")
+    each = [costs[cases["auto", seed]] for seed in study.seeds]
+    assert row["airtime_s_per_round"] == pytest.approx(np.mean([cost.airtime_s for cost in each]))
+    assert row["devices_per_round"] == pytest.approx(np.mean([cost.devices for cost in each]))
+    worst = max((cost.uses[0] for cost in each), key=lambda use: use.share)
+    assert row["budgets"] == [worst.as_dict()]
+    assert len({cost.uses[0].share for cost in each}) == 3
+
+
+@pytest.mark.parametrize("link", [{"access": "parallel"}, {"access": "ofdma-equal"},
+                                  {"computation_s": 1.0, "computation_spread": 0.5}])  # fmt: skip
+def test_who_happens_to_be_drawn_does_not_decide_who_is_sooner(link):
+    """A slow device that is met once in hundreds of rounds makes the mean of a round."""
+    study = study_of(rounds=40, seeds=2, channel={"devices": 100}, uplink={"bits": 2e7, **link})
+    found = predicted(study, study.own_s)
+    turns = predicted(study_of(rounds=40, seeds=2, channel={"devices": 100},
+                               uplink={"bits": 2e7}), study.own_s)  # fmt: skip
+    one, same = found.costs["uniform m=1"], turns.costs["uniform m=1"]
+    own_s = study.own_s if one.common_s == 0.0 else 0.0
+    assert one.airtime_s == pytest.approx(same.airtime_s + own_s)
+    assert found.gain > 1.0
+
+
+def test_a_limit_of_a_second_goes_by_mean_rounds_and_not_by_those_that_were_drawn():
+    study = study_of(budgets={"duty_cycle": 0.02}, uplink={"bits": 1e6, "access": "parallel"})
+    case = study.cases(0.0)["uniform m=1", 1]
+    on_air_s = sum(
+        done.decision.probability * done.decision.plan.upload_s
+        for done, _ in islice(scheduled_rounds(study.air(case)), 36, 42)
+    )
+    # A device has the link to itself whenever it uploads: all shares of the time add up to one.
+    use = simulate(study, case).uses[-1]
+    assert use.per == "second"
+    assert use.mean == pytest.approx(max(on_air_s) / sum(on_air_s))
 
 
 def test_uniform_cohorts_that_break_a_budget_are_no_rivals():

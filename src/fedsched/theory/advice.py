@@ -2,7 +2,8 @@ r"""When scheduling pays: the predicted time of ``auto`` and of uniform cohorts,
 
 Rounds to a target grow as :math:`\kappa + Q`, where Q is the mean of 1/q (with unequal data or
 compressed updates :math:`\sum_n N p_n^2 (1 + \omega_n) / q_n`), and a round takes c seconds of
-computation and tau seconds on air. A short schedule tells Q and tau, so
+computation and tau seconds on air. A short schedule tells Q, and tau as a mean over the cohorts
+that it might have drawn, so
 
 .. math:: T \propto (\kappa + Q)(c + \tau) .
 
@@ -13,28 +14,28 @@ devices, and its range is over a third and three times as much, and over the see
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean
 
 import numpy as np
 
 from fedsched.checks import whole_number
-from fedsched.clock import elapsed_s
 from fedsched.errors import InputError, require
 from fedsched.policies.ledger import entered, first_entries, uses
 from fedsched.radio import AbstractChannel
 from fedsched.radio.access import TDMA
-from fedsched.rounds import Air, scheduled_rounds
+from fedsched.rounds import Air, ScheduleState, scheduled_rounds, start
 from fedsched.runs.assembly import air_of, channel_of, data_weight_of, trainer_spec_of
 from fedsched.runs.scenario import Scenario
 from fedsched.runs.sections import PolicySection
-from fedsched.values import PerDevice, ScheduledRound, Use
+from fedsched.theory.airtimes import Likely, lengths_s, likely_round
+from fedsched.theory.costs import Cost, pooled
+from fedsched.values import PerDevice, ScheduledRound
 
 __all__ = [
     "Case",
-    "Cost",
     "Study",
     "fleet_sizes",
     "label_of",
@@ -44,8 +45,8 @@ __all__ = [
 ]
 
 KAPPA_RANGE = (1.0 / 3.0, 1.0, 3.0)  # of the number of devices
-_KEPT = 1.05  # of a budget: a short schedule may be so far above it
 _ROUNDS, _FEWEST, _DEVICE_ROUNDS = 100, 15, 6_000
+_BEGINNING, _TIMES_AS_MANY = 100, 6  # rounds before those that count: at most, and for each
 _FINE, _COARSE = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0)
 _LARGE = 3_000  # devices, among whom a second seed changes hardly anything
 _PER_SECOND = ("energy_j_per_day", "duty_cycle", "bytes_per_day")
@@ -59,35 +60,6 @@ class Case:
     seed: int
     computation_s: float  # of the mean device
     snr_db: float = 0.0  # that the link has more than in the scenario
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cost:
-    """What a schedule costs, each number a mean over its rounds."""
-
-    airtime_s: float  # of a round, and the waiting for devices that compute longer
-    common_s: float  # of a round: the computation that all devices have in common
-    inverse: float  # Q
-    devices: float  # in a round
-    uses: tuple[Use, ...]  # of each budget, by the device that used most of it
-
-    def time_s(self, kappa: float) -> float:
-        """Predicted time to a target, up to a factor that all schedules have in common."""
-        return (kappa + self.inverse) * elapsed_s(self.airtime_s, 1.0, self.common_s)
-
-    def at(self, computation_s: float) -> "Cost":
-        """The same rounds where all devices compute for another time."""
-        ratio = (self.airtime_s + self.common_s) / (self.airtime_s + computation_s)
-        rest = tuple(
-            dataclasses.replace(use, mean=use.mean * ratio) if use.per == "second" else use
-            for use in self.uses
-        )
-        return dataclasses.replace(self, common_s=computation_s, uses=rest)
-
-    @property
-    def keeps_budgets(self) -> bool:
-        """Whether the worst device is within all its budgets."""
-        return all(each.share <= _KEPT for each in self.uses)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -158,18 +130,19 @@ class Study:
     def policies(self, *, coarse: bool = False) -> dict[str, PolicySection]:
         """What is compared, by label; ``coarse`` with fewer numbers of devices, and no others."""
         own = self.scenario.policy
-        found = {"auto": dataclasses.replace(own, kind="auto", kappa=self.kappas[0])}
+        found = {"auto": replace(own, kind="auto", kappa=self.kappas[0])}
         # Where only the expected time counts, coins are as good as cohorts of a fixed size.
-        design = "independent" if _is_exact(self._air(own, self.own_s)) else "fixed-size"
+        design = "independent" if _in_turn(self._air(own, self.own_s)) else "fixed-size"
         for m in fleet_sizes(self.channel.devices, coarse=coarse):
-            uniform = dataclasses.replace(own, kind="uniform", design=design, draws=m, power=None)
+            uniform = replace(own, kind="uniform", design=design, draws=m, power=None)
             found[f"uniform m={m}"] = uniform
         return found if coarse else {**found, **{label_of(each): each for each in self.others}}
 
     def upload_s(self) -> float:
         """Seconds of one upload by a device drawn at random, alone and without computation."""
         one = self.policies()["uniform m=1"]
-        return simulate(self, Case(policy=one, seed=self.seeds[0], computation_s=0.0)).airtime_s
+        cases = [Case(policy=one, seed=seed, computation_s=0.0) for seed in self.seeds]
+        return pooled([simulate(self, case) for case in cases]).airtime_s
 
     def cases(self, computation_s: float, snr_db: float = 0.0) -> dict[tuple[str, int], Case]:
         """The schedules behind a point, by label and seed; other SNRs have one seed.
@@ -205,16 +178,14 @@ class Study:
         scaled: float | tuple[float, ...] = computation_s
         if isinstance(given, tuple) and self.own_s > 0.0:
             scaled = tuple(each * computation_s / self.own_s for each in given)
-        link = dataclasses.replace(
-            link, computation_s=scaled, noise_w=link.noise_w * 10.0 ** (-snr_db / 10.0)
-        )
-        scenario = dataclasses.replace(self.scenario, policy=policy, uplink=link)
+        link = replace(link, computation_s=scaled, noise_w=link.noise_w * 10.0 ** (-snr_db / 10.0))
+        scenario = replace(self.scenario, policy=policy, uplink=link)
         return air_of(scenario, self.channel, self.parameters)
 
     def air(self, case: Case) -> Air:
         """What a case runs on."""
         air = self._air(case.policy, case.computation_s, case.snr_db)
-        return dataclasses.replace(air, seed=case.seed)
+        return replace(air, seed=case.seed)
 
 
 def usual_rounds(devices: int) -> int:
@@ -267,36 +238,55 @@ def model_parameters(scenario: Scenario) -> int:
 
 
 def simulate(study: Study, case: Case) -> Cost:
-    """Schedule some rounds of a case and note what they cost."""
+    """Schedule some rounds of a case and note what they cost, once its beginning is over."""
     air, devices = study.air(case), study.channel.devices
     share = data_weight_of(study.scenario)
     weight = devices * (np.full(devices, 1.0 / devices) if share is None else share) ** 2
-    entries, exact = first_entries(air.budgets, devices), _is_exact(air)
-    airtimes_s: list[float] = []
+    entries, before = first_entries(air.budgets, devices), _begun(air, study.rounds)
+    rounds: list[Likely] = []
     sizes: list[float] = []
     inverses: list[float] = []
-    for done, _ in islice(scheduled_rounds(air), study.rounds):
+    for done, after in islice(scheduled_rounds(air, before), study.rounds):
         entries = entered(entries, done)
         sizes.append(float(done.decision.probability.sum()))
-        airtimes_s.append(_expected_s(air, done) if exact else done.airtime_s)
-        inverses += _inverse(air, done, weight)
-    if not inverses:
+        rounds.append(likely_round(air, before, done))
+        inverses.append(_inverse(air, done, weight))
+        before = after
+    every = np.array(inverses)
+    if np.isnan(every).all():
         raise InputError(
             f"channel.kind: no device can be reached in {study.rounds} rounds of "
             f"{study.scenario.channel.kind!r}, so there is nothing to predict; name another "
             "channel, or simulate more with --rounds"
         )
+    airtimes_s, common_s = lengths_s(rounds), air.computation.common_s
+    usual_s = float(airtimes_s.mean()) + common_s
+    for each in air.budgets:  # by rounds as long as they are on average, whoever was drawn
+        allowed = np.asarray(study.rounds * each.allowance(usual_s))
+        entries[f"allowed.{each.name}"] = np.broadcast_to(allowed, devices)
     return Cost(
-        airtime_s=fmean(airtimes_s),
-        common_s=air.computation.common_s,
-        inverse=fmean(inverses),
+        airtimes_s=airtimes_s[None],
+        inverses=np.where(np.isnan(every), np.nanmean(every), every)[None],
+        common_s=common_s,
         devices=fmean(sizes),
         uses=uses(entries, air.budgets),
     )
 
 
-def _inverse(air: Air, done: ScheduledRound, weight: PerDevice) -> Iterator[float]:
-    """Q of a round, if anybody could be reached; who could not counts as the others do."""
+def _begun(air: Air, rounds: int) -> ScheduleState:
+    """The state after rounds that do not count: policies save up and learn in them.
+
+    All go on from the same round, so that they meet the same channels.
+    """
+    state, first = start(air), min(_BEGINNING, _TIMES_AS_MANY * rounds)
+    if state.policy or state.channel or state.memory:
+        *_, (_, state) = islice(scheduled_rounds(air), first)
+        return state
+    return replace(state, round=first)  # nothing is remembered
+
+
+def _inverse(air: Air, done: ScheduledRound, weight: PerDevice) -> float:
+    """Q of a round, NaN if nobody could be reached; who could not counts as the others do."""
     if done.decision.deterministic:
         raise InputError(
             f"policy.kind: {air.policy.name!r} chooses without chance, so there is no 1/q to "
@@ -304,21 +294,16 @@ def _inverse(air: Air, done: ScheduledRound, weight: PerDevice) -> Iterator[floa
         )
     q, plan = done.decision.probability, done.decision.plan
     part = q > 0.0
-    if part.any():
-        size = np.broadcast_to(plan.size, q.shape)
-        factor = 1.0 if air.sizes is None else air.sizes.factor[size[part]]
-        whole = float(weight.sum()) / float(weight[part].sum())
-        yield float((weight[part] * factor / q[part]).sum()) * whole
+    if not part.any():
+        return math.nan
+    size = np.broadcast_to(plan.size, q.shape)
+    factor = 1.0 if air.sizes is None else air.sizes.factor[size[part]]
+    whole = float(weight.sum()) / float(weight[part].sum())
+    return float((weight[part] * factor / q[part]).sum()) * whole
 
 
-def _is_exact(air: Air) -> bool:
-    """Whether the expected time on air is that of the probabilities, however cohorts are drawn."""
+def _in_turn(air: Air) -> bool:
+    """Whether the length of a round is a sum, whose mean is that of any cohorts."""
     times = air.computation
     alike = not isinstance(times.mean_s, np.ndarray) and times.spread == 0.0
     return isinstance(air.access, TDMA) and alike and air.knowledge.is_perfect
-
-
-def _expected_s(air: Air, done: ScheduledRound) -> float:
-    chosen = done.decision
-    on_air_s = air.access.expected(chosen.plan.upload_s, None, chosen.probability).mean_s
-    return on_air_s + chosen.wait_s

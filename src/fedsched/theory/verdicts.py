@@ -1,11 +1,12 @@
 """What predicted times say: which policy is sooner, at which computation time and which SNR."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
-from fedsched.theory.advice import Case, Cost, Study
+from fedsched.theory.advice import Case, Study
+from fedsched.theory.costs import Cost, error_of_ratio, pooled
 
 __all__ = ["SNR_SHIFTS_DB", "TIE", "UPLOADS", "Point", "point"]
 
@@ -13,6 +14,7 @@ UPLOADS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # computation times to look a
 SNR_SHIFTS_DB = (-20.0, -10.0, 10.0, 20.0)
 TIE = 0.02  # less is no difference between policies
 _SAME = 0.01  # nor between numbers of devices
+_ERRORS = 3.0  # standard errors of a gain that its range has on either side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,13 +23,13 @@ class Point:
 
     computation_s: float
     snr_db: float
-    times: Mapping[str, float]  # by label, in units of the best uniform; means over seeds
-    costs: Mapping[str, Cost]  # by label, of the first seed
+    times: Mapping[str, float]  # by label, in units of the best uniform
+    costs: Mapping[str, Cost]  # by label, over all seeds; times are made of them
     best: int  # m of the best uniform, of those within their budgets if there are any
     alike: tuple[int, ...]  # the m that take as long, the best among them
     kept: bool  # whether a uniform cohort is within its budgets
     gain: float  # the best uniform's time over that of auto, at kappa
-    low: float  # least gain of any seed and kappa
+    low: float  # least gain of any seed and kappa, and by the error of so few rounds
     high: float
 
     @property
@@ -71,35 +73,34 @@ def point(
         found = {key: cost.at(computation_s) for key, cost in found.items()}
     labels = list(dict.fromkeys(label for label, _ in found))
     every = tuple(dict.fromkeys(seed for _, seed in found))
+    by_seed = [{label: found[label, seed] for label in labels} for seed in every]
+    whole = {label: pooled([each[label] for each in by_seed]) for label in labels}
     uniform = {int(each.partition("=")[2]): each for each in labels if each.startswith("uniform m")}
-    kept = {
-        m: label
-        for m, label in uniform.items()
-        if all(found[label, seed].keeps_budgets for seed in every)
-    }
+    kept = {m: label for m, label in uniform.items() if whole[label].keeps_budgets}
     rivals = kept or uniform
 
-    def time_s(label: str, seeds: tuple[int, ...], kappa: float) -> float:
-        return fmean(found[label, seed].time_s(kappa) for seed in seeds)
+    def soonest(costs: Mapping[str, Cost], kappa: float) -> Cost:
+        return min((costs[label] for label in rivals.values()), key=lambda cost: cost.time_s(kappa))
 
-    def gain(seeds: tuple[int, ...], kappa: float) -> float:
-        soonest_s = min(time_s(label, seeds, kappa) for label in rivals.values())
-        return soonest_s / time_s("auto", seeds, kappa)
+    def gain(costs: Mapping[str, Cost], kappa: float) -> float:
+        return soonest(costs, kappa).time_s(kappa) / costs["auto"].time_s(kappa)
 
-    times = {label: time_s(label, every, study.kappas[0]) for label in labels}
+    times = {label: cost.time_s(study.kappas[0]) for label, cost in whole.items()}
     best = min(rivals, key=lambda m: times[rivals[m]])
     best_s = times[rivals[best]]
-    gains = [gain((seed,), kappa) for seed in every for kappa in study.kappas]
-    middle = gain(every, study.kappas[0])
+    gains = [gain(costs, kappa) for costs in (whole, *by_seed) for kappa in study.kappas]
+    for kappa in study.kappas:
+        error = error_of_ratio(soonest(whole, kappa), whole["auto"], kappa)
+        gains += [gain(whole, kappa) * math.exp(sign * _ERRORS * error) for sign in (-1.0, 1.0)]
     return Point(
         computation_s=computation_s,
         snr_db=snr_db,
         times={label: each / best_s for label, each in times.items()},
-        costs={label: found[label, every[0]] for label in labels},
+        costs=whole,
         best=best,
         alike=tuple(m for m in rivals if times[rivals[m]] <= (1.0 + _SAME) * best_s),
         kept=bool(kept),
-        gain=middle,
-        low=min(middle, *gains),
-        high=max(middle, *gains),
+        gain=gain(whole, study.kappas[0]),
+        low=min(gains),
+        high=max(gains),
     )
