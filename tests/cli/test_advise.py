@@ -1,5 +1,6 @@
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,42 @@ def test_the_scenarios_own_computation_time_is_among_those_tried(fedsched, scena
     assert "7 *" in fedsched("advise", scenario, *QUICK, "--computation-s", 7)[1]
 
 
+def test_a_computation_time_of_0_is_a_time_and_not_the_lack_of_one(fedsched, scenario, tmp_path):
+    picture = tmp_path / "advice.svg"
+    for zero in (("--computation-s", 0), ("--set", "uplink.computation_s=0")):
+        code, out, err = fedsched("advise", scenario, *QUICK, *zero, "--plot", picture)
+        assert (code, err) == (0, "")
+        assert "At 0 s of computation" in out and "By SNR, at 0 s of computation" in out
+        assert "By SNR, at 0 s of computation" in picture.read_text(encoding="utf-8")
+    told = json.loads(fedsched("advise", scenario, *QUICK, "--computation-s", 0, "--json")[1])
+    assert {each["computation_s"] for each in told["points"] if each["snr_shift_db"]} == {0.0}
+    scenario.write_text(SCENARIO + "computation_s = 0\n")
+    assert "At 0 s of computation" in fedsched("advise", scenario, *QUICK)[1]
+    # Who says nothing of computation is shown the time where it is as long as an upload.
+    scenario.write_text(SCENARIO)
+    out = fedsched("advise", scenario, *QUICK)[1]
+    assert "At 0 s of computation" not in out and "0 *" in out
+
+
+def test_one_is_not_counted_as_many(fedsched, scenario):
+    out = fedsched("advise", scenario, "--rounds", 1, "--seeds", 1)[1]
+    assert "Predicted from 1 round of each schedule." in out and "over 1 seed (" in out
+    out = fedsched("advise", scenario, "--rounds", 2, "--seeds", 2)[1]
+    assert "Predicted from 2 rounds of each schedule." in out and "over 2 seeds (" in out
+
+
+def test_a_picture_that_cannot_be_written_is_called_by_its_name(fedsched, scenario, tmp_path,
+                                                                monkeypatch):  # fmt: skip
+    def full(_path, _text, **_options):
+        raise OSError(28, "No space left on device", str(_path))
+
+    table = tmp_path / "advice.csv"
+    monkeypatch.setattr(Path, "write_text", full)
+    code, _, err = fedsched("advise", scenario, *QUICK, "--out", table)
+    assert code == 2
+    assert f"'{table}': No space left on device" in err and ".part" not in err
+
+
 def test_a_kappa_and_a_policy_of_ones_own_may_be_named(fedsched, scenario):
     asked = ("advise", scenario, *QUICK, "--kappa", 3, "--set", "policy.kind=lyapunov")
     told = json.loads(fedsched(*asked, "--json")[1])
@@ -94,6 +131,14 @@ def test_without_a_file_it_is_the_papers_radio(fedsched):
         (["nothing.toml"], "nothing.toml"),
         (["--set", "policy.kind=fedcs"], "'fedcs' chooses without chance"),
         (["--set", "policy.kind=oort"], "reads"),
+        (
+            ["--computation-s", "2", "--set", "uplink.computation_s=3"],
+            "uplink.computation_s is set twice, to 2.0 by its option and to 3 by --set; leave out",
+        ),
+        (
+            ["--kappa", "20", "--set", "policy.kappa=50"],
+            "policy.kappa is set twice, to 20.0 by its option and to 50 by --set; leave out one",
+        ),
     ],
 )
 def test_a_wrong_argument_is_refused_with_a_sentence(fedsched, arguments, sentence):

@@ -7,10 +7,10 @@ import click
 
 from fedsched.checks import positive_number
 from fedsched.cli.budgets import ABOVE
-from fedsched.cli.options import NUMBER, WHOLE, json_option, out_option, set_option
-from fedsched.cli.output import print_json, print_table, track
+from fedsched.cli.options import NUMBER, WHOLE, joined, json_option, out_option, set_option
+from fedsched.cli.output import counted, print_json, print_table, track
 from fedsched.files import atomic_path, output_path
-from fedsched.runs.scenario_file import load_scenarios
+from fedsched.runs.scenario_file import load_scenarios, states
 from fedsched.solve.uplink import PAPER_UPLINK
 from fedsched.theory.advice import Study, simulate
 from fedsched.theory.verdicts import SNR_SHIFTS_DB, TIE, UPLOADS, Point, point
@@ -24,6 +24,7 @@ _PAPER: dict[str, dict[str, Any]] = {
     "run": {"rounds": 4000, "seed": 0},
     "uplink": {"bits": float(PAPER_UPLINK.bits)},
 }
+_COMPUTATION = "uplink.computation_s"
 
 
 @click.command("advise", context_settings={"show_default": True})
@@ -57,21 +58,24 @@ def command(
     cohorts have 1, 2, 3, 5, ... devices up to all. Other policies that SCENARIO or its [sweep]
     names are predicted as well.
     """
-    if computation_s is not None:
-        settings |= {"uplink.computation_s": computation_s}
     if kappa is not None:
         positive_number("kappa", kappa)
+    joined({"policy.kappa": kappa}, settings)  # refused if set twice
+    settings = {**joined({_COMPUTATION: computation_s}, settings)}
     if plot is not None:
         output_path("plot", plot, FIGURE_SUFFIXES)
     table = None if out is None else output_path("out", out, (".csv",))
-    study = Study.of(load_scenarios(scenario or _PAPER, settings=settings), kappa, rounds, seeds)
+    source = scenario or _PAPER
+    study = Study.of(load_scenarios(source, settings=settings), kappa, rounds, seeds)
     upload_s = study.upload_s()
-    times_s, here_s, points = _predicted(study, upload_s)
-    timed, shifted = points[: len(times_s)], points[len(times_s) :]
-    here = timed[times_s.index(here_s)]
+    # A scenario that says nothing of computation is looked at where that is as long as an upload.
+    stated = study.own_s > 0.0 or states(source, settings, _COMPUTATION)
+    here_s = study.own_s if stated else upload_s
+    timed, shifted = _predicted(study, upload_s, here_s)
+    here = next(each for each in timed if each.computation_s == here_s)
     if table is not None:
         with atomic_path(table) as aside:
-            aside.write_text(csv_table(_flat(points)), encoding="utf-8", newline="\n")
+            aside.write_text(csv_table(_flat([*timed, *shifted])), encoding="utf-8", newline="\n")
     if plot is not None:
         from fedsched.theory.drawing import advice_figure
 
@@ -81,27 +85,24 @@ def command(
             "devices": study.channel.devices, "upload_s": upload_s, "own_computation_s":
             study.own_s, "kappas": study.kappas, "rounds": study.rounds, "seeds": study.seeds,
         }  # fmt: skip
-        print_json({**about, "points": [each.as_dict() for each in points]})
+        print_json({**about, "points": [each.as_dict() for each in (*timed, *shifted)]})
         return
     _print(study, upload_s, timed, shifted, here)
     for name in filter(None, (out, plot)):
         click.echo(f"wrote {name}")
 
 
-def _predicted(study: Study, upload_s: float) -> tuple[list[float], float, list[Point]]:
-    """The computation times, the one that is looked at closely, and the points of all and of SNRs.
-
-    A scenario that states no computation time is looked at where it is that of an upload.
-    """
-    times_s = sorted({study.own_s, *(each * upload_s for each in UPLOADS)})
-    here_s = study.own_s or upload_s
+def _predicted(study: Study, upload_s: float, here_s: float) -> tuple[list[Point], list[Point]]:
+    """The points of all computation times, and those of other SNRs at one of them."""
+    times_s = sorted({study.own_s, here_s, *(each * upload_s for each in UPLOADS)})
     wanted = [(each, 0.0) for each in times_s]
     wanted += [(here_s, shift_db) for shift_db in SNR_SHIFTS_DB] if study.has_snr else []
     cases = list(dict.fromkeys(case for at in wanted for case in study.cases(*at).values()))
     costs = {
         case: simulate(study, case) for case in track(cases, total=len(cases), label="schedules")
     }
-    return times_s, here_s, [point(study, costs, *at) for at in wanted]
+    points = [point(study, costs, *at) for at in wanted]
+    return points[: len(times_s)], points[len(times_s) :]
 
 
 def _flat(points: Sequence[Point]) -> list[dict[str, Any]]:
@@ -119,8 +120,8 @@ def _print(
 ) -> None:
     devices = study.channel.devices
     click.echo(
-        f"{study.scenario.channel.kind}, {devices} devices; an upload by one of them, drawn at "
-        f"random, takes {upload_s:.3g} s on average"
+        f"{study.scenario.channel.kind}, {counted(devices, 'device')}; an upload by one of them, "
+        f"drawn at random, takes {upload_s:.3g} s on average"
     )
     rows = [
         [
@@ -151,9 +152,10 @@ def _print(
     kappas = " and ".join(f"{each:.3g}" for each in (min(study.kappas), max(study.kappas)))
     span = f"kappa between {kappas}" if len(study.kappas) > 1 else f"kappa = {study.kappas[0]:g}"
     click.echo(
-        f"Predicted from {study.rounds} rounds of each schedule. Ranges are over {span} and over "
-        f"{len(study.seeds)} seeds (1 for other SNRs). A tie is a difference of "
-        f"{100 * TIE:g} % or less; 'likely' means that the range has both."
+        f"Predicted from {counted(study.rounds, 'round')} of each schedule. Ranges are over {span} "
+        f"and over {counted(len(study.seeds), 'seed')} (1 for other SNRs), with the error of so "
+        f"few rounds. A tie is a difference of {100 * TIE:g} % or less; 'likely' means that the "
+        "range has both."
     )
 
 

@@ -2,13 +2,14 @@
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import click
 
 from fedsched.analysis.arrival import ARRIVAL, IN_A_ROW, PROTOCOLS
 from fedsched.checks import whole_number
+from fedsched.errors import InputError
 from fedsched.quantities import parse_number, parse_whole
 from fedsched.runs.engines import ENGINES
 from fedsched.runs.scenario_file import Settings, parse_settings
@@ -17,6 +18,7 @@ __all__ = [
     "NUMBER",
     "WHOLE",
     "engine_options",
+    "joined",
     "json_option",
     "out_option",
     "protocol_options",
@@ -70,6 +72,21 @@ _set_option = click.option(
     callback=lambda _context, _option, texts: parse_settings(texts),
     help="Set a field of the scenario, such as policy.draws=5; may be given again.",
 )
+
+
+def joined(given: Mapping[str, Any], settings: Settings) -> Settings:
+    """Fields as options of their own set them, None where they do not, and as ``--set`` does.
+
+    A field has one value.
+    """
+    named = {name: value for name, value in given.items() if value is not None}
+    for name in named.keys() & settings.keys():
+        if named[name] != settings[name]:
+            raise InputError(
+                f"{name} is set twice, to {named[name]!r} by its option and to {settings[name]!r} "
+                "by --set; leave out one"
+            )
+    return {**named, **settings}
 
 
 def out_option(

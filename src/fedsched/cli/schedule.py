@@ -13,9 +13,8 @@ import numpy as np
 from fedsched.analysis.tally import ScheduleTally
 from fedsched.cli.budgets import mean_power, print_budgets
 from fedsched.cli.interrupts import Interrupt, gentle_interrupt
-from fedsched.cli.options import NUMBER, WHOLE, json_option, out_option, set_option
+from fedsched.cli.options import NUMBER, WHOLE, joined, json_option, out_option, set_option
 from fedsched.cli.output import print_json, print_table, track
-from fedsched.errors import InputError
 from fedsched.files import output_path
 from fedsched.policies import POLICIES, POWERS, policy_info, policy_names, reads_of
 from fedsched.policies.designs import DESIGNS
@@ -189,19 +188,10 @@ def _end(last: dict[str, Any], rounds: int) -> None:
 
 
 def _joined(short: dict[str, Any], settings: Settings) -> Settings:
-    """What both ways of setting a field say; a field has one value."""
-    given = {
-        _SHORT[option.replace("_", "-")][0]: value
-        for option, value in short.items()
-        if value is not None
-    }
-    for name in given.keys() & settings.keys():
-        if given[name] != settings[name]:
-            raise InputError(
-                f"{name} is set twice, to {given[name]!r} by its option and to {settings[name]!r} "
-                "by --set; leave out one"
-            )
-    return {**given, **settings}
+    """What short options and ``--set`` say together."""
+    return joined(
+        {_SHORT[option.replace("_", "-")][0]: value for option, value in short.items()}, settings
+    )
 
 
 def _compared(names: str) -> Iterator[dict[str, str]]:

@@ -32,6 +32,7 @@ __all__ = [
     "load_scenario",
     "load_scenarios",
     "parse_settings",
+    "states",
 ]
 
 
@@ -83,6 +84,20 @@ def load_scenarios(source: Source, *, settings: Settings = NO_SETTINGS) -> list[
 def is_sweep(path: str | Path) -> bool:
     """Whether a scenario file asks for a sweep, be it of a single run."""
     return "sweep" in _read(path)
+
+
+def states(source: str | Path | Mapping[str, Any], settings: Settings, name: str) -> bool:
+    """Whether a scenario gives a field by its dotted name, in its section or by a setting.
+
+    Example:
+        >>> states({"uplink": {"computation_s": 0}}, {}, "uplink.computation_s")
+        True
+        >>> states({"uplink": {}}, {"uplink.bits": 1e6}, "uplink.computation_s")
+        False
+    """
+    section, _, field_name = name.partition(".")
+    table = source if isinstance(source, Mapping) else _read(source)
+    return name in settings or field_name in table.get(section, {})
 
 
 def code_in(source: str | Path | Mapping[str, Any]) -> list[tuple[str, str]]:
