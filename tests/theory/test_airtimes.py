@@ -179,7 +179,8 @@ def test_short_schedules_predict_what_long_ones_meet(access, spread):
     cases = study.cases(study.own_s)
     costs = {case: simulate(study, case) for case in cases.values()}
     found, times = point(study, costs, study.own_s), {}
-    for label in ("auto", "uniform m=1", "uniform m=3", "uniform m=10", f"uniform m={found.best}"):
+    compared = ("auto", "uniform m=1", "uniform m=3", "uniform m=10", f"uniform m={found.best}")
+    for label in dict.fromkeys(compared):
         policy = cases[label, 1].policy
         if label != "auto":  # as cohorts are drawn in a run
             policy = replace(policy, design="fixed-size")

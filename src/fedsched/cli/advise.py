@@ -37,7 +37,9 @@ _COMPUTATION = "uplink.computation_s"
     help="Mean 1/q that doubles the rounds.  [default: devices, and a third and three times that]",
 )  # fmt: skip
 @click.option(
-    "--rounds", type=WHOLE, help="Of each schedule.  [default: 15 to 100, fewer for more devices]"
+    "--rounds",
+    type=WHOLE,
+    help="Of each schedule, that count.  [default: 15 to 100, fewer for more devices]",
 )
 @click.option(
     "--seeds", type=WHOLE, help="Schedules of each kind.  [default: 2; 1 from 3,000 devices on]"
