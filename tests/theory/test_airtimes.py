@@ -188,6 +188,8 @@ def test_short_schedules_predict_what_long_ones_meet(access, spread):
         met_s, error_s, inverse = long_run(elsewhere, case)
         cost = found.costs[label]
         own_s = cost.airtimes_s.reshape(2, 10, 10).mean(axis=2).std(ddof=1) / np.sqrt(20)
+        # By who happens to be drawn it is 0.2 for auto, and 0.38 for a device a round.
+        assert own_s <= (0.05 if label == "auto" else 0.15) * cost.airtime_s, label
         # A round of auto may be longer and the mean of 1/q smaller, for the same time.
         told_s, slack = cost.airtime_s, 0.02 if label == "auto" else 0.0
         told_s *= (KAPPA + cost.inverse) / (KAPPA + inverse)
