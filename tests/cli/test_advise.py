@@ -52,6 +52,7 @@ def test_the_scenarios_own_computation_time_is_among_those_tried(fedsched, scena
     assert "7 *" in fedsched("advise", scenario, *QUICK, "--computation-s", 7)[1]
 
 
+@pytest.mark.slow
 def test_a_computation_time_of_0_is_a_time_and_not_the_lack_of_one(fedsched, scenario, tmp_path):
     picture = tmp_path / "advice.svg"
     for zero in (("--computation-s", 0), ("--set", "uplink.computation_s=0")):

@@ -115,6 +115,7 @@ def test_without_a_price_all_take_part_always_and_with_a_large_one_the_wait_is_t
     assert fewest.inverse == pytest.approx(10.0)
 
 
+@pytest.mark.slow
 def test_the_rounds_that_are_drawn_are_those_of_the_law():
     time_s = np.geomspace(1.0, 50.0, 10)
     law, _ = least_time(Tiers.of(time_s), kappa=10.0, overhead_s=2.0, most=4.0, least=1)
@@ -171,6 +172,7 @@ def test_whatever_the_times_a_law_keeps_its_bounds(times, kappa, overhead_s, mos
     assert price >= 0.0
 
 
+@pytest.mark.slow
 def test_no_price_of_a_grid_is_better_than_the_one_that_is_found():
     rng = np.random.default_rng(5)
     for _ in range(10):

@@ -128,6 +128,7 @@ def test_a_row_has_the_worst_use_of_any_seed_and_the_mean_of_the_rest():
     assert len({cost.uses[0].share for cost in each}) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", [{"access": "parallel"}, {"access": "ofdma-equal"},
                                   {"computation_s": 1.0, "computation_spread": 0.5}])  # fmt: skip
 def test_who_happens_to_be_drawn_does_not_decide_who_is_sooner(link):

@@ -104,6 +104,7 @@ def test_a_round_of_everybody_needs_no_luck():
     assert air.policy.sampling == FullCensus()
 
 
+@pytest.mark.slow
 def test_a_policy_without_a_design_decides_again():
     """Its probabilities do not say who is drawn together with whom."""
     study = study_of(
