@@ -192,6 +192,8 @@ def main():
     parser.add_argument("--of", type=int, default=1)
     parser.add_argument("--out", type=Path, help="a file of the schedules that were made")
     given = parser.parse_args()
+    if min(given.every, given.of) < 1:
+        parser.error("--every and --of must be whole numbers of at least 1")
     print(write(given.every, given.of, Notes(given.out)))
 
 

@@ -6,6 +6,7 @@ reads what the runs of `auto` had learnt at the same losses. It writes
 ``results/kappa-cifar10.md``.
 """
 
+import argparse
 import math
 from pathlib import Path
 
@@ -63,6 +64,7 @@ def rows():
 
 
 def main():
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     text = "\n".join([
         "# Kappa on CIFAR-10, learnt and fitted",
         "",

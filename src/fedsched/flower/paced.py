@@ -30,7 +30,7 @@ from fedsched.values import Cohort, Decision, Experience, Observation, PerDevice
 
 __all__ = ["LEAST_NOISE", "MOST_NOISE", "Paced"]
 
-# Both were chosen by training with other seeds than those of docs/flower.md.
+# By training Flower's quickstart: docs/flower.md has what comes of them.
 LEAST_NOISE, MOST_NOISE = 1.2, 4.0  # that the bound of Q is always within
 _SHARE = 1.0 / 3.0  # of N |mean|^2 / V is kappa: steps are longer than would be best
 _MOST_KAPPA = 100.0  # in nodes: beyond it no law is another

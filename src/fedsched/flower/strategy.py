@@ -42,11 +42,11 @@ class ChannelStrategy(Strategy):
 
     Each round the policy decides probabilities, a cohort is drawn, and the model moves by
 
-    .. math:: x \leftarrow x + \sum_{n \in \text{cohort}} w_n (y_n - x), \quad w_n = 1 / (N q_n),
+    .. math:: x \leftarrow x + \sum_{n \in \text{cohort}} w_n (y_n - x)
 
-    in the order of the devices' numbers, never renormalised. N counts the devices present in the
-    round, so the model follows the average over those, each counting the same. A reply that is
-    lost brings no update; later weights of its device correct for that on average.
+    in the order of the devices' numbers, never renormalised. With nothing set the weights of a
+    round add up to one and are 1/N on average; else each is 1/(N q), N counting who is present.
+    A lost reply brings no update; later weights of its device correct for that on average.
 
     With a ``folder``, queues, gains, round, model and optimiser are saved, and a strategy that is
     started again on it goes on there; ``fedsched report`` shows it. Without one nothing is kept, as
